@@ -1,0 +1,101 @@
+//! One timer thread for the process.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use super::{Alarm, AlarmKey, Driver, Instant, lock};
+
+pub(super) fn shared() -> Arc<dyn Driver> {
+    static DRIVER: OnceLock<Arc<Thread>> = OnceLock::new();
+    DRIVER.get_or_init(|| Arc::new(Thread::new())).clone()
+}
+
+#[derive(Debug)]
+struct Thread {
+    epoch: std::time::Instant,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    running: bool,
+    next_id: u64,
+    alarms: BTreeMap<AlarmKey, Arc<dyn Alarm>>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}
+
+impl Thread {
+    #[allow(clippy::disallowed_methods, reason = "this is the driver that all other code takes its time from")]
+    fn new() -> Self {
+        Self { epoch: std::time::Instant::now(), shared: Arc::default() }
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "this is the driver that all other code takes its time from")]
+fn since(epoch: std::time::Instant) -> Instant {
+    Instant::ZERO.saturating_add(std::time::Instant::now().saturating_duration_since(epoch))
+}
+
+impl Driver for Thread {
+    fn now(&self) -> Instant {
+        since(self.epoch)
+    }
+
+    fn arm(&self, at: Instant, alarm: Arc<dyn Alarm>) -> AlarmKey {
+        let mut state = lock(&self.shared.state);
+        state.next_id += 1;
+        let key = AlarmKey::new(at, state.next_id);
+        let first = state.alarms.keys().next().is_none_or(|&first| key < first);
+        state.alarms.insert(key, alarm);
+        if !state.running {
+            let (epoch, shared) = (self.epoch, self.shared.clone());
+            let spawned = std::thread::Builder::new().name("antfly-limiter".into()).spawn(move || run(epoch, &shared));
+            // Out of threads: the next arm tries again.
+            state.running = spawned.is_ok();
+        } else if first {
+            self.shared.changed.notify_one();
+        }
+        key
+    }
+
+    fn disarm(&self, key: AlarmKey) {
+        let alarm = lock(&self.shared.state).alarms.remove(&key);
+        drop(alarm);
+    }
+}
+
+fn run(epoch: std::time::Instant, shared: &Shared) {
+    let mut state = lock(&shared.state);
+    loop {
+        let now = since(epoch);
+        let Some(first) = state.alarms.first_entry() else {
+            state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            continue;
+        };
+        let at = first.key().at();
+        if at <= now {
+            let alarm = first.remove();
+            drop(state);
+            // A waker that panics must not take everyone's clock with it.
+            let _ = catch_unwind(AssertUnwindSafe(|| alarm.ring()));
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(alarm)));
+            state = lock(&shared.state);
+        } else {
+            let wait = at.saturating_duration_since(now).min(Duration::from_secs(3600));
+            state = shared.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
