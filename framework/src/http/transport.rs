@@ -1,0 +1,300 @@
+//! The one place that sends HTTP.
+//!
+//! A [`Transport`] sends one request and returns the head of its answer; the body follows chunk by chunk. It follows no
+//! redirect, retries nothing and decodes no content encoding: those are decisions of the attempt loop. It has no timeout but the
+//! one for connecting; deadlines are the attempt loop's as well.
+//!
+//! A pooled connection is driven by the tokio runtime that opened it. So each runtime gets a pool of its own, which goes away
+//! with the runtime.
+
+mod pools;
+
+use std::error::Error as _;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderValue};
+use http::{Request, Response};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+
+use super::body::ResponseBody;
+use super::redact::is_credential_header;
+use crate::error::{Error, Kind, Result};
+use pools::Pools;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Just below the five seconds after which many servers close an idle connection: one that is about to be closed is not reused.
+const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// Which proxy requests go through.
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+pub(crate) enum Proxy {
+    /// What `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` say.
+    #[default]
+    Environment,
+    /// No proxy at all.
+    None,
+    /// This proxy (`http`, `https`, `socks5`, `socks5h`) for everything. It may hold a password.
+    Url(String),
+}
+
+impl fmt::Debug for Proxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Proxy::Environment => "Environment",
+            Proxy::None => "None",
+            Proxy::Url(_) => "Url(..)",
+        })
+    }
+}
+
+/// What makes two transports different. Entries with equal values can share one transport.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct TransportConfig {
+    /// PEM files' contents: root certificates trusted beside the system's.
+    pub(crate) extra_roots: Vec<Bytes>,
+    /// The proxy.
+    pub(crate) proxy: Proxy,
+}
+
+/// Sends requests. Clones share their connections.
+#[derive(Clone)]
+pub(crate) struct Transport {
+    pools: Arc<Pools>,
+}
+
+impl Transport {
+    /// A transport for this configuration. Opens no connection; fails on a certificate or proxy that can't be used.
+    pub(crate) fn new(config: &TransportConfig) -> Result<Self> {
+        let tls = tls(&config.extra_roots)?;
+        let proxy = proxy(&config.proxy)?;
+        let pools = Pools::new(Box::new(move || client(&tls, &proxy)));
+        Ok(Transport {
+            pools: Arc::new(pools),
+        })
+    }
+
+    /// Sends a request and waits for the head of its answer.
+    ///
+    /// A failure before the head is a `transport` error, retryable unless the answer had begun. A successful answer in an encoding
+    /// that was not asked for is an `invalid_response`; the body of an unsuccessful one is then left out, as its status says
+    /// enough.
+    pub(crate) async fn send(&self, mut request: Request<Bytes>) -> Result<Response<ResponseBody>> {
+        let client = self.pools.current()?;
+        let headers = request.headers_mut();
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        for (name, value) in headers.iter_mut() {
+            if is_credential_header(name) {
+                value.set_sensitive(true);
+            }
+        }
+        let request = reqwest::Request::try_from(request).map_err(|error| {
+            Error::new(
+                Kind::InvalidRequest,
+                format!(
+                    "the request can't be sent: {}",
+                    causes(&error.without_url())
+                ),
+            )
+        })?;
+        let origin = request.url().origin().ascii_serialization();
+        let mut answer = client
+            .execute(request)
+            .await
+            .map_err(|error| no_answer(error, &origin))?;
+        let status = answer.status();
+        let mut response = Response::new(ResponseBody::empty());
+        *response.status_mut() = status;
+        *response.version_mut() = answer.version();
+        *response.headers_mut() = std::mem::take(answer.headers_mut());
+        if let Some(encoding) = foreign_encoding(response.headers()) {
+            if status.is_success() {
+                return Err(Error::new(
+                    Kind::InvalidResponse,
+                    format!(
+                        "the answer has the content encoding {encoding:?}, which was not asked for"
+                    ),
+                )
+                .with_status(status.as_u16()));
+            }
+            return Ok(response);
+        }
+        *response.body_mut() = ResponseBody::network(answer);
+        Ok(response)
+    }
+}
+
+impl fmt::Debug for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Transport({} pools)", self.pools.len())
+    }
+}
+
+/// The error of a body that broke off after `received` bytes.
+pub(super) fn broken_body(error: reqwest::Error, received: u64) -> Error {
+    let error = error.without_url();
+    Error::new(
+        Kind::Transport,
+        format!(
+            "the connection broke after {received} bytes of the answer's body: {}",
+            causes(&error)
+        ),
+    )
+    .with_retryable(false)
+    .with_source(error)
+}
+
+/// The error of a request that got no answer.
+fn no_answer(error: reqwest::Error, origin: &str) -> Error {
+    let error = error.without_url();
+    let causes = causes(&error);
+    if error.is_builder() {
+        return Error::new(
+            Kind::InvalidRequest,
+            format!("the request can't be sent: {causes}"),
+        );
+    }
+    // What hyper says when bytes came that are not an HTTP answer.
+    let not_http = causes.contains(" parsed") || causes.contains("message head is too large");
+    let message = if error.is_connect() {
+        format!("can't connect to {origin}: {causes}")
+    } else if not_http {
+        format!("{origin} sent no valid HTTP answer: {causes}")
+    } else {
+        format!("{origin} sent no answer: {causes}")
+    };
+    Error::new(Kind::Transport, message)
+        .with_retryable(!not_http)
+        .with_source(error)
+}
+
+/// The causes of an error in one line, from the outside in, without reqwest's and hyper's own frame.
+fn causes(error: &reqwest::Error) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let text = error.to_string();
+        let known =
+            text.starts_with("client error (") || parts.iter().any(|part| part.contains(&text));
+        if !known {
+            parts.retain(|part| !text.contains(part.as_str()));
+            parts.push(text);
+        }
+        cause = error.source();
+    }
+    if parts.is_empty() {
+        error.to_string()
+    } else {
+        parts.join(": ")
+    }
+}
+
+fn foreign_encoding(headers: &http::HeaderMap) -> Option<String> {
+    headers
+        .get_all(CONTENT_ENCODING)
+        .into_iter()
+        .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
+        .map(|part| String::from_utf8_lossy(part).trim().to_owned())
+        .find(|encoding| !encoding.is_empty() && !encoding.eq_ignore_ascii_case("identity"))
+}
+
+/// What is done to a client builder about proxies.
+enum ProxyChoice {
+    Environment,
+    Only(Option<reqwest::Proxy>),
+}
+
+fn proxy(proxy: &Proxy) -> Result<ProxyChoice> {
+    let text = match proxy {
+        Proxy::Environment => return Ok(ProxyChoice::Environment),
+        Proxy::None => return Ok(ProxyChoice::Only(None)),
+        Proxy::Url(text) => text.trim(),
+    };
+    // No error here repeats the value, which may hold a password.
+    let problem = |what: &str| Error::new(Kind::Config, format!("proxy: {what}"));
+    let url =
+        ::url::Url::parse(text).map_err(|error| problem(&format!("not a valid URL: {error}")))?;
+    if !matches!(
+        url.scheme(),
+        "http" | "https" | "socks4" | "socks4a" | "socks5" | "socks5h"
+    ) {
+        return Err(problem(
+            "must be an http, https, socks4, socks4a, socks5 or socks5h URL",
+        ));
+    }
+    if url.host_str().is_none_or(str::is_empty) {
+        return Err(problem("has no host"));
+    }
+    reqwest::Proxy::all(url)
+        .map(|proxy| ProxyChoice::Only(Some(proxy)))
+        .map_err(|error| problem(&causes(&error.without_url())))
+}
+
+/// A reqwest client that does nothing on its own account.
+fn client(tls: &rustls::ClientConfig, proxy: &ProxyChoice) -> Result<reqwest::Client> {
+    let mut builder = reqwest::Client::builder()
+        .tls_backend_preconfigured(tls.clone())
+        .redirect(reqwest::redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .referer(false)
+        .no_gzip()
+        .no_brotli()
+        .no_deflate()
+        .no_zstd()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .pool_idle_timeout(POOL_IDLE_TIMEOUT)
+        .tcp_nodelay(true)
+        .user_agent(concat!("antfly-providers/", env!("CARGO_PKG_VERSION")));
+    if let ProxyChoice::Only(proxy) = proxy {
+        builder = builder.no_proxy();
+        if let Some(proxy) = proxy {
+            builder = builder.proxy(proxy.clone());
+        }
+    }
+    builder.build().map_err(|error| {
+        let causes = causes(&error.without_url());
+        Error::new(
+            Kind::Config,
+            format!("the HTTP client can't be built: {causes}"),
+        )
+    })
+}
+
+/// TLS with ring, whatever the process's default provider is: the system's root certificates and the extra ones.
+fn tls(extra_roots: &[Bytes]) -> Result<rustls::ClientConfig> {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add_parsable_certificates(pools::system_roots().iter().cloned());
+    for pem in extra_roots {
+        let mut found = 0;
+        for certificate in CertificateDer::pem_slice_iter(pem) {
+            let certificate = certificate.map_err(|error| {
+                Error::new(Kind::Config, format!("ca_file: not valid PEM: {error}"))
+            })?;
+            roots.add(certificate).map_err(|error| {
+                Error::new(
+                    Kind::Config,
+                    format!("ca_file: not a usable certificate: {error}"),
+                )
+            })?;
+            found += 1;
+        }
+        if found == 0 {
+            return Err(Error::new(Kind::Config, "ca_file: holds no certificate"));
+        }
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| Error::new(Kind::Config, format!("TLS can't be set up: {error}")))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+#[cfg(test)]
+mod tests;
