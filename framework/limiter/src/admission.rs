@@ -42,7 +42,15 @@ pub enum Claim {
 
 impl Admission {
     pub(crate) fn new(lease: Lease, cost: u64, deadline: Option<Instant>) -> Self {
-        Self { lease, ticket: Ticket { cost, deadline, slot: None, since: None } }
+        Self {
+            lease,
+            ticket: Ticket {
+                cost,
+                deadline,
+                slot: None,
+                since: None,
+            },
+        }
     }
 
     /// Ready when it could go now. It may have become untrue by the time it is claimed.
@@ -51,7 +59,11 @@ impl Admission {
     ///
     /// [`AdmitError`] if it will not be admitted.
     pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), AdmitError>> {
-        match self.lease.scope().step(&mut self.ticket, Want::Wait(cx.waker().clone())) {
+        match self
+            .lease
+            .scope()
+            .step(&mut self.ticket, Want::Wait(cx.waker().clone()))
+        {
             Step::Refused(error) => Poll::Ready(Err(error)),
             Step::Ready | Step::Granted(_) => Poll::Ready(Ok(())),
             Step::Pending | Step::NeedsWaker => Poll::Pending,
@@ -87,7 +99,9 @@ impl Admission {
     #[must_use]
     pub fn waited(&self) -> Duration {
         let since = self.ticket.since;
-        since.map_or(Duration::ZERO, |since| self.lease.time().now().saturating_duration_since(since))
+        since.map_or(Duration::ZERO, |since| {
+            self.lease.time().now().saturating_duration_since(since)
+        })
     }
 
     /// The cost it asks for, in tokens.
@@ -153,7 +167,10 @@ pub struct Admit {
 
 impl Admit {
     pub(crate) fn new(admission: Admission) -> Self {
-        Self { admission, done: false }
+        Self {
+            admission,
+            done: false,
+        }
     }
 
     /// How long ago it was first polled; zero before that.

@@ -32,7 +32,8 @@ impl Bucket {
     /// The debt at `now`, in units. An instant before the last one counted repays nothing.
     pub(crate) fn debt(&self, now: Instant) -> u128 {
         let elapsed = now.as_nanos().saturating_sub(self.at.as_nanos());
-        self.debt.saturating_sub(u128::from(elapsed) * u128::from(self.rate))
+        self.debt
+            .saturating_sub(u128::from(elapsed) * u128::from(self.rate))
     }
 
     /// Adds `units` of debt as of `now`.
@@ -43,13 +44,24 @@ impl Bucket {
 
     /// The first instant, not before `from`, at which `units` more fit under `capacity`.
     pub(crate) fn due(&self, from: Instant, units: u128, capacity: u128) -> Instant {
-        let over = self.debt(from).saturating_add(units).saturating_sub(capacity);
-        if over == 0 { from } else { self.after(from.max(self.at), over) }
+        let over = self
+            .debt(from)
+            .saturating_add(units)
+            .saturating_sub(capacity);
+        if over == 0 {
+            from
+        } else {
+            self.after(from.max(self.at), over)
+        }
     }
 
     /// The first instant at which nothing is owed.
     pub(crate) fn clear_at(&self) -> Instant {
-        if self.debt == 0 { Instant::ZERO } else { self.after(self.at, self.debt) }
+        if self.debt == 0 {
+            Instant::ZERO
+        } else {
+            self.after(self.at, self.debt)
+        }
     }
 
     fn settle(&mut self, now: Instant) {
@@ -63,6 +75,9 @@ impl Bucket {
             return Instant::MAX;
         }
         let nanos = units.div_ceil(u128::from(self.rate));
-        Instant::from_nanos(from.as_nanos().saturating_add(u64::try_from(nanos).unwrap_or(u64::MAX)))
+        Instant::from_nanos(
+            from.as_nanos()
+                .saturating_add(u64::try_from(nanos).unwrap_or(u64::MAX)),
+        )
     }
 }

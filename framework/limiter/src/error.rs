@@ -40,9 +40,15 @@ impl PolicyError {
 impl fmt::Display for PolicyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Zero { field } => write!(f, "{field} is 0, expected an integer from 1 to 4294967295"),
-            Self::CompletionWithoutRate => f.write_str("pacing completion needs requests_per_minute"),
-            Self::CompletionWithBurst { burst } => write!(f, "pacing completion needs burst 1, not {burst}"),
+            Self::Zero { field } => {
+                write!(f, "{field} is 0, expected an integer from 1 to 4294967295")
+            }
+            Self::CompletionWithoutRate => {
+                f.write_str("pacing completion needs requests_per_minute")
+            }
+            Self::CompletionWithBurst { burst } => {
+                write!(f, "pacing completion needs burst 1, not {burst}")
+            }
         }
     }
 }
@@ -79,8 +85,15 @@ impl PolicyConflict {
 
 impl fmt::Display for PolicyConflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { scope, active, requested } = self;
-        write!(f, "the scope {scope} is active with policy ({active}), so ({requested}) is refused")
+        let Self {
+            scope,
+            active,
+            requested,
+        } = self;
+        write!(
+            f,
+            "the scope {scope} is active with policy ({active}), so ({requested}) is refused"
+        )
     }
 }
 
@@ -130,9 +143,13 @@ impl fmt::Display for AdmitError {
                 let why = match cause {
                     DeadlineCause::Passed => "the deadline passed while waiting for admission",
                     DeadlineCause::Cooldown => "the cooldown of the scope ends after the deadline",
-                    DeadlineCause::CompletionDelay => "the completion delay of the scope ends after the deadline",
+                    DeadlineCause::CompletionDelay => {
+                        "the completion delay of the scope ends after the deadline"
+                    }
                     DeadlineCause::Tokens => "the token budget leaves no room before the deadline",
-                    DeadlineCause::Requests => "the request rate leaves no room before the deadline",
+                    DeadlineCause::Requests => {
+                        "the request rate leaves no room before the deadline"
+                    }
                 };
                 f.write_str(why)?;
                 match retry_after {
@@ -147,7 +164,10 @@ impl fmt::Display for AdmitError {
 impl Error for AdmitError {}
 
 fn exceeds(f: &mut fmt::Formatter<'_>, cost: u64, budget: u64) -> fmt::Result {
-    write!(f, "a cost of {cost} tokens is above the budget of {budget} tokens per minute")
+    write!(
+        f,
+        "a cost of {cost} tokens is above the budget of {budget} tokens per minute"
+    )
 }
 
 /// Why an admission could not be had at once. Nothing was reserved.
@@ -183,8 +203,12 @@ impl fmt::Display for TryAdmitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ExceedsBudget { cost, budget } => exceeds(f, *cost, *budget),
-            Self::WouldWait { estimated_wait: Some(wait) } => write!(f, "admission would wait about {wait:?}"),
-            Self::WouldWait { estimated_wait: None } => f.write_str("admission would wait for others to finish"),
+            Self::WouldWait {
+                estimated_wait: Some(wait),
+            } => write!(f, "admission would wait about {wait:?}"),
+            Self::WouldWait {
+                estimated_wait: None,
+            } => f.write_str("admission would wait for others to finish"),
         }
     }
 }

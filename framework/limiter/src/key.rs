@@ -30,7 +30,11 @@ impl ScopeKey {
     /// The fields, name and value, as they were given.
     pub fn fields(&self) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
         // Spaces inside fields are escaped, so a bare one separates.
-        let fields = if self.0.is_empty() { None } else { Some(self.0.split(' ')) };
+        let fields = if self.0.is_empty() {
+            None
+        } else {
+            Some(self.0.split(' '))
+        };
         fields.into_iter().flatten().map(|field| {
             let (name, value) = field.split_once('=').unwrap_or((field, ""));
             (unescape(name), unescape(value))
@@ -72,7 +76,11 @@ fn unescape(part: &str) -> Cow<'_, str> {
             Some('e') => out.push('='),
             Some('u') => {
                 let digits: String = chars.by_ref().skip(1).take_while(|&c| c != '}').collect();
-                out.extend(u32::from_str_radix(&digits, 16).ok().and_then(char::from_u32));
+                out.extend(
+                    u32::from_str_radix(&digits, 16)
+                        .ok()
+                        .and_then(char::from_u32),
+                );
             }
             Some(c) => out.push(c),
             None => {}

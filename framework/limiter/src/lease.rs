@@ -28,7 +28,11 @@ struct Held {
 
 impl Lease {
     pub(crate) fn new(limiter: Limiter, scope: Arc<Shared>, policy: Policy) -> Self {
-        Self(Arc::new(Held { scope, limiter, policy }))
+        Self(Arc::new(Held {
+            scope,
+            limiter,
+            policy,
+        }))
     }
 
     pub(crate) fn scope(&self) -> &Arc<Shared> {
@@ -126,6 +130,9 @@ impl Drop for Held {
 
 impl fmt::Debug for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lease").field("scope", self.key()).field("policy", &self.0.policy).finish_non_exhaustive()
+        f.debug_struct("Lease")
+            .field("scope", self.key())
+            .field("policy", &self.0.policy)
+            .finish_non_exhaustive()
     }
 }

@@ -17,7 +17,11 @@ pub struct Permit {
 
 impl Permit {
     pub(crate) fn new(lease: Lease, cost: u64, admitted_at: Instant) -> Self {
-        Self { lease, cost, admitted_at }
+        Self {
+            lease,
+            cost,
+            admitted_at,
+        }
     }
 
     /// The scope it belongs to.

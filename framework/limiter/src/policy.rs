@@ -170,11 +170,23 @@ impl PolicyBuilder {
                 return Err(PolicyError::CompletionWithBurst { burst: burst.get() });
             }
         }
-        let burst = if requests_per_minute.is_some() { burst } else { NonZeroU32::MIN };
-        Ok(Policy { requests_per_minute, burst, max_concurrency, tokens_per_minute, pacing: self.pacing })
+        let burst = if requests_per_minute.is_some() {
+            burst
+        } else {
+            NonZeroU32::MIN
+        };
+        Ok(Policy {
+            requests_per_minute,
+            burst,
+            max_concurrency,
+            tokens_per_minute,
+            pacing: self.pacing,
+        })
     }
 }
 
 fn positive(field: &'static str, value: Option<u32>) -> Result<Option<NonZeroU32>, PolicyError> {
-    value.map(|value| NonZeroU32::new(value).ok_or(PolicyError::Zero { field })).transpose()
+    value
+        .map(|value| NonZeroU32::new(value).ok_or(PolicyError::Zero { field }))
+        .transpose()
 }

@@ -108,16 +108,28 @@ impl Queue {
 
     /// What all those in line will take.
     pub(crate) fn line(&self) -> Ahead {
-        Ahead { requests: self.in_line() as u64, tokens: self.line_tokens }
+        Ahead {
+            requests: self.in_line() as u64,
+            tokens: self.line_tokens,
+        }
     }
 
     /// What the invited will take.
     pub(crate) fn booked(&self) -> Ahead {
-        Ahead { requests: self.invited.len as u64, tokens: self.invited_tokens }
+        Ahead {
+            requests: self.invited.len as u64,
+            tokens: self.invited_tokens,
+        }
     }
 
     /// Joins the line at its tail, or, if `asleep`, keeps a place without standing in line. An empty line only.
-    pub(crate) fn join(&mut self, cost: u64, deadline: Option<Instant>, waker: Option<Waker>, asleep: bool) -> u32 {
+    pub(crate) fn join(
+        &mut self,
+        cost: u64,
+        deadline: Option<Instant>,
+        waker: Option<Waker>,
+        asleep: bool,
+    ) -> u32 {
         let slot = Slot {
             cost,
             deadline: deadline.unwrap_or(Instant::MAX),
@@ -147,7 +159,8 @@ impl Queue {
         if deadline.is_some_and(|deadline| deadline < Instant::MAX) {
             self.deadlines.push(&mut ByDeadline(&mut self.slots), id);
             if self.policy.tokens_per_minute().is_some() && cost > 0 {
-                self.slacks.push(&mut BySlack(&mut self.slots, &self.policy), id);
+                self.slacks
+                    .push(&mut BySlack(&mut self.slots, &self.policy), id);
             }
         }
         if !asleep {
@@ -195,7 +208,10 @@ impl Queue {
 
     /// The most senior of those in line who have not been invited.
     pub(crate) fn candidate(&self) -> Option<u32> {
-        self.senior.first_key_value().map(|(_, &id)| id).or((self.fresh.head != NONE).then_some(self.fresh.head))
+        self.senior
+            .first_key_value()
+            .map(|(_, &id)| id)
+            .or((self.fresh.head != NONE).then_some(self.fresh.head))
     }
 
     /// Whether it is this one's turn to claim.
@@ -268,7 +284,8 @@ impl Queue {
     /// Fails everyone whose own cost needs longer than its deadline.
     pub(crate) fn fail_unaffordable(&mut self, now: Instant, pressure: i128, wakes: &mut Wakes) {
         while let Some(id) = self.slacks.first() {
-            if Scope::token_slack(&self.policy, self.at(id).cost, self.at(id).deadline) >= pressure {
+            if Scope::token_slack(&self.policy, self.at(id).cost, self.at(id).deadline) >= pressure
+            {
                 break;
             }
             self.fail(id, now, DeadlineCause::Tokens, Instant::ZERO, wakes);
@@ -290,7 +307,9 @@ impl Queue {
         let lapse = (self.invited.head != NONE).then(|| self.at(self.invited.head).until);
         let deadline = self.deadlines.first().map(|id| {
             // One that is invited may still claim at its very deadline, and fails right after.
-            self.at(id).deadline.max(Instant::from_nanos(now.as_nanos().saturating_add(1)))
+            self.at(id)
+                .deadline
+                .max(Instant::from_nanos(now.as_nanos().saturating_add(1)))
         });
         lapse.into_iter().chain(deadline).min()
     }
@@ -299,7 +318,14 @@ impl Queue {
         self.deadlines.is_empty()
     }
 
-    fn fail(&mut self, id: u32, now: Instant, cause: DeadlineCause, until: Instant, wakes: &mut Wakes) {
+    fn fail(
+        &mut self,
+        id: u32,
+        now: Instant,
+        cause: DeadlineCause,
+        until: Instant,
+        wakes: &mut Wakes,
+    ) {
         self.detach(id, now, wakes);
         self.unwatch(id);
         let slot = self.at_mut(id);
@@ -314,7 +340,8 @@ impl Queue {
             self.at_mut(id).by_deadline = NONE;
         }
         if self.at(id).by_slack != NONE {
-            self.slacks.remove(&mut BySlack(&mut self.slots, &self.policy), id);
+            self.slacks
+                .remove(&mut BySlack(&mut self.slots, &self.policy), id);
             self.at_mut(id).by_slack = NONE;
         }
     }
@@ -377,7 +404,11 @@ impl Queue {
 
 impl List {
     fn new() -> Self {
-        Self { head: NONE, tail: NONE, len: 0 }
+        Self {
+            head: NONE,
+            tail: NONE,
+            len: 0,
+        }
     }
 
     fn append(list: fn(&mut Queue) -> &mut List, queue: &mut Queue, id: u32) {
@@ -428,7 +459,13 @@ struct BySlack<'a>(&'a mut [Slot], &'a Policy);
 
 impl Arena for BySlack<'_> {
     fn before(&self, a: u32, b: u32) -> bool {
-        let slack = |id: u32| Scope::token_slack(self.1, self.0[id as usize].cost, self.0[id as usize].deadline);
+        let slack = |id: u32| {
+            Scope::token_slack(
+                self.1,
+                self.0[id as usize].cost,
+                self.0[id as usize].deadline,
+            )
+        };
         slack(a) < slack(b)
     }
 

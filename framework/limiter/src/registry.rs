@@ -45,7 +45,12 @@ impl Limiter {
     #[must_use]
     pub fn new(time: Time) -> Self {
         let shards = std::array::from_fn(|_| Mutex::default());
-        Self(Arc::new(Registry { time, hasher: RandomState::new(), shards, turn: AtomicUsize::new(0) }))
+        Self(Arc::new(Registry {
+            time,
+            hasher: RandomState::new(),
+            shards,
+            turn: AtomicUsize::new(0),
+        }))
     }
 
     /// The process's registry, on the process's timer thread.
@@ -83,7 +88,11 @@ impl Limiter {
         self.sweep_another(now);
         match joined {
             Ok(scope) => Ok(Lease::new(self.clone(), scope, policy)),
-            Err(active) => Err(PolicyConflict { scope: key.clone(), active, requested: policy }),
+            Err(active) => Err(PolicyConflict {
+                scope: key.clone(),
+                active,
+                requested: policy,
+            }),
         }
     }
 
@@ -157,7 +166,13 @@ impl Limiter {
 
 impl Shard {
     /// Forgets a drained scope that owes nothing; plans to look again at one that does.
-    fn retire(&mut self, scope: &Arc<Shared>, now: Instant, until: Instant, planned: Option<Instant>) {
+    fn retire(
+        &mut self,
+        scope: &Arc<Shared>,
+        now: Instant,
+        until: Instant,
+        planned: Option<Instant>,
+    ) {
         let number = Arc::as_ptr(scope).addr();
         if let Some(planned) = planned {
             self.idle.remove(&(planned, number));
@@ -165,7 +180,11 @@ impl Shard {
         if until <= now {
             scope.plan_sweep(None);
             // Another scope may go by this name by now only if this one was forgotten before.
-            if self.scopes.get(&scope.key).is_some_and(|entry| Arc::ptr_eq(&entry.0, scope)) {
+            if self
+                .scopes
+                .get(&scope.key)
+                .is_some_and(|entry| Arc::ptr_eq(&entry.0, scope))
+            {
                 self.scopes.remove(&scope.key);
             }
         } else {
@@ -177,7 +196,9 @@ impl Shard {
     /// Forgets up to `limit` drained scopes that owe nothing any more.
     fn sweep(&mut self, now: Instant, limit: usize) {
         for _ in 0..limit {
-            let Some(first) = self.idle.first_entry() else { break };
+            let Some(first) = self.idle.first_entry() else {
+                break;
+            };
             if first.key().0 > now {
                 break;
             }
@@ -215,6 +236,8 @@ impl Borrow<ScopeKey> for Entry {
 
 impl fmt::Debug for Limiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Limiter").field("time", &self.0.time).finish_non_exhaustive()
+        f.debug_struct("Limiter")
+            .field("time", &self.0.time)
+            .finish_non_exhaustive()
     }
 }

@@ -103,12 +103,21 @@ impl Scope {
 
     /// The token budget, if `cost` is above it.
     pub(crate) fn exceeds(&self, cost: u64) -> Option<u64> {
-        self.policy.tokens_per_minute().map(u64::from).filter(|&budget| cost > budget)
+        self.policy
+            .tokens_per_minute()
+            .map(u64::from)
+            .filter(|&budget| cost > budget)
     }
 
     /// Whether one more may go behind those `ahead`. `queued` says that it comes from the line, whose slots count from
     /// when they were due.
-    pub(crate) fn verdict(&mut self, now: Instant, cost: u64, ahead: Ahead, queued: bool) -> Verdict {
+    pub(crate) fn verdict(
+        &mut self,
+        now: Instant,
+        cost: u64,
+        ahead: Ahead,
+        queued: bool,
+    ) -> Verdict {
         let now = self.see(now);
         if let Some(budget) = self.exceeds(cost) {
             return Verdict::Never(budget);
@@ -119,10 +128,15 @@ impl Scope {
         let mut at = self.cooldown_until.max(self.completion_until);
         if let Some(capacity) = self.request_capacity() {
             let units = UNIT * (u128::from(ahead.requests) + 1);
-            at = at.max(self.requests.due(self.slot_base(now, queued), units, capacity));
+            at = at.max(
+                self.requests
+                    .due(self.slot_base(now, queued), units, capacity),
+            );
         }
         if let Some(capacity) = self.token_capacity() {
-            let tokens = self.tokens.due(now, units(cost).saturating_add(ahead.tokens), capacity);
+            let tokens = self
+                .tokens
+                .due(now, units(cost).saturating_add(ahead.tokens), capacity);
             if tokens > now {
                 self.slots_from = self.slots_from.max(tokens);
             }
@@ -141,7 +155,9 @@ impl Scope {
     pub(crate) fn admit(&mut self, now: Instant, cost: u64, queued: bool) {
         let now = self.see(now);
         if let Some(capacity) = self.request_capacity() {
-            let slot = self.requests.due(self.slot_base(now, queued), UNIT, capacity);
+            let slot = self
+                .requests
+                .due(self.slot_base(now, queued), UNIT, capacity);
             self.requests.charge(slot.min(now), UNIT);
         }
         if self.policy.tokens_per_minute().is_some() {
@@ -165,7 +181,9 @@ impl Scope {
             self.slots_from = self.slots_from.max(now);
         }
         self.active = self.active.saturating_sub(1);
-        if let (Pacing::Completion, Some(rate)) = (self.policy.pacing(), self.policy.requests_per_minute()) {
+        if let (Pacing::Completion, Some(rate)) =
+            (self.policy.pacing(), self.policy.requests_per_minute())
+        {
             let delay = 60_000_000_000_u64.div_ceil(u64::from(rate));
             self.completion_until = self.completion_until.max(plus(now, delay));
         }
@@ -216,7 +234,9 @@ impl Scope {
         }
         if let Some(capacity) = self.request_capacity() {
             // From the line's point of view, which may count a slot from a little earlier than now.
-            let due = self.requests.due(self.slot_base(self.now, true), UNIT, capacity);
+            let due = self
+                .requests
+                .due(self.slot_base(self.now, true), UNIT, capacity);
             if due > worst.0 {
                 worst = (due, DeadlineCause::Requests);
             }
@@ -228,7 +248,11 @@ impl Scope {
     pub(crate) fn token_pressure(&self) -> Option<i128> {
         let capacity = signed(self.token_capacity()?);
         let repaid = i128::from(self.now.as_nanos()) * i128::from(self.tokens_rate());
-        Some(signed(self.tokens.debt(self.now)).saturating_add(repaid).saturating_sub(capacity))
+        Some(
+            signed(self.tokens.debt(self.now))
+                .saturating_add(repaid)
+                .saturating_sub(capacity),
+        )
     }
 
     /// What is repaid by `deadline` less what `cost` needs; fixed while the policy is.
@@ -245,8 +269,11 @@ impl Scope {
             Verdict::Never(_) | Verdict::WaitForFinish => None,
             Verdict::Admit => Some(now),
             Verdict::WaitUntil(at) => {
-                let Some(ramp) = self.ramp else { return Some(at).filter(|&at| at < Instant::MAX) };
-                let (mut left, mut size, mut at) = (ramp.left, ramp.next_size, ramp.next_at.max(now));
+                let Some(ramp) = self.ramp else {
+                    return Some(at).filter(|&at| at < Instant::MAX);
+                };
+                let (mut left, mut size, mut at) =
+                    (ramp.left, ramp.next_size, ramp.next_at.max(now));
                 if self.cooldown_until > now {
                     left = 0;
                     at = self.cooldown_until;
@@ -265,7 +292,11 @@ impl Scope {
 
     /// When nothing will be owed; meaningful while nothing is active.
     pub(crate) fn owes_until(&self) -> Instant {
-        self.requests.clear_at().max(self.tokens.clear_at()).max(self.cooldown_until).max(self.completion_until)
+        self.requests
+            .clear_at()
+            .max(self.tokens.clear_at())
+            .max(self.cooldown_until)
+            .max(self.completion_until)
     }
 
     pub(crate) fn cooldown_until(&self) -> Option<Instant> {
@@ -289,11 +320,15 @@ impl Scope {
     }
 
     fn request_capacity(&self) -> Option<u128> {
-        self.policy.requests_per_minute().map(|_| UNIT * u128::from(self.policy.burst()))
+        self.policy
+            .requests_per_minute()
+            .map(|_| UNIT * u128::from(self.policy.burst()))
     }
 
     fn token_capacity(&self) -> Option<u128> {
-        self.policy.tokens_per_minute().map(|limit| UNIT * u128::from(limit))
+        self.policy
+            .tokens_per_minute()
+            .map(|limit| UNIT * u128::from(limit))
     }
 
     fn tokens_rate(&self) -> u32 {
@@ -311,7 +346,11 @@ impl Scope {
 
     fn restart_slowly(&mut self, from: Instant) {
         if self.policy.is_unlimited() {
-            self.ramp = Some(Ramp { next_at: from, next_size: 1, left: 0 });
+            self.ramp = Some(Ramp {
+                next_at: from,
+                next_size: 1,
+                left: 0,
+            });
         }
     }
 

@@ -68,8 +68,20 @@ impl Shared {
     pub(crate) fn new(key: ScopeKey, time: Time, policy: Policy) -> Arc<Self> {
         let core = Scope::new(policy, time.now());
         let counters = Counters::default();
-        let state = State { core, leases: 0, sweep: None, queue: None, timer: None, counters };
-        Arc::new_cyclic(|me| Self { me: me.clone(), key, time, state: Mutex::new(state) })
+        let state = State {
+            core,
+            leases: 0,
+            sweep: None,
+            queue: None,
+            timer: None,
+            counters,
+        };
+        Arc::new_cyclic(|me| Self {
+            me: me.clone(),
+            key,
+            time,
+            state: Mutex::new(state),
+        })
     }
 
     /// Joins the scope, taking the policy over if it is drained.
@@ -126,7 +138,9 @@ impl Shared {
             }
             _ => {
                 state.counters.refused += 1;
-                Err(TryAdmitError::WouldWait { estimated_wait: state.estimate(now, cost) })
+                Err(TryAdmitError::WouldWait {
+                    estimated_wait: state.estimate(now, cost),
+                })
             }
         };
         drop(guard);
@@ -172,14 +186,20 @@ impl Shared {
             let queue = state.queue();
             match queue.place(id) {
                 Place::Invited => queue.fall_asleep(id, now, &mut wakes),
-                Place::Failed(cause) => step = self.refuse_failed(state, ticket, id, cause, now, &mut wakes),
+                Place::Failed(cause) => {
+                    step = self.refuse_failed(state, ticket, id, cause, now, &mut wakes)
+                }
                 _ => {}
             }
         } else if let Some(error) = state.hopeless(now, ticket) {
             step = Step::Refused(error);
         } else {
             let asleep = state.in_line() == 0;
-            ticket.slot = Some(state.queue().join(ticket.cost, ticket.deadline, None, asleep));
+            ticket.slot = Some(
+                state
+                    .queue()
+                    .join(ticket.cost, ticket.deadline, None, asleep),
+            );
         }
         self.pump(state, now, &mut wakes);
         if matches!(step, Step::Refused(_)) {
@@ -193,7 +213,8 @@ impl Shared {
     /// Gives a place in the line up.
     pub(crate) fn cancel(&self, id: u32) {
         self.change(|state, now, wakes| {
-            state.counters.cancelled += u64::from(!matches!(state.queue().place(id), Place::Failed(_)));
+            state.counters.cancelled +=
+                u64::from(!matches!(state.queue().place(id), Place::Failed(_)));
             state.queue().remove(id, now, wakes);
         });
     }
@@ -243,8 +264,10 @@ impl Shared {
         let mut state = lock(&self.state);
         let now = state.core.see(now);
         let (requests, tokens) = state.core.debts();
-        let (cooldown_until, completion_until) = (state.core.cooldown_until(), state.core.completion_until());
-        let remaining = |until: Option<Instant>| until.map(|until| until.saturating_duration_since(now));
+        let (cooldown_until, completion_until) =
+            (state.core.cooldown_until(), state.core.completion_until());
+        let remaining =
+            |until: Option<Instant>| until.map(|until| until.saturating_duration_since(now));
         ScopeSnapshot {
             key: self.key.clone(),
             policy: state.core.policy(),
@@ -304,7 +327,11 @@ impl Shared {
         if state.in_line() == 0 {
             state.core.line_forms(now);
         }
-        ticket.slot = Some(state.queue().join(ticket.cost, ticket.deadline, waker, false));
+        ticket.slot = Some(
+            state
+                .queue()
+                .join(ticket.cost, ticket.deadline, waker, false),
+        );
         self.pump(state, now, wakes);
         Step::Pending
     }
@@ -363,7 +390,10 @@ impl Shared {
         now: Instant,
         wakes: &mut Wakes,
     ) -> Step {
-        let rest = state.queue().failed_until(id).saturating_duration_since(now);
+        let rest = state
+            .queue()
+            .failed_until(id)
+            .saturating_duration_since(now);
         state.queue().remove(id, now, wakes);
         ticket.slot = None;
         self.pump(state, now, wakes);
@@ -406,7 +436,8 @@ impl Alarm for Shared {
 impl State {
     fn queue(&mut self) -> &mut Queue {
         let policy = self.core.policy();
-        self.queue.get_or_insert_with(|| Box::new(Queue::new(policy)))
+        self.queue
+            .get_or_insert_with(|| Box::new(Queue::new(policy)))
     }
 
     fn in_line(&self) -> usize {
@@ -433,19 +464,30 @@ impl State {
 
     fn estimate(&mut self, now: Instant, cost: u64) -> Option<Duration> {
         let now = self.core.see(now);
-        let line = self.queue.as_ref().map_or(Ahead::default(), |queue| queue.line());
-        self.core.estimate(now, cost, line).map(|at| at.saturating_duration_since(now))
+        let line = self
+            .queue
+            .as_ref()
+            .map_or(Ahead::default(), |queue| queue.line());
+        self.core
+            .estimate(now, cost, line)
+            .map(|at| at.saturating_duration_since(now))
     }
 
     /// Why one that arrives now and cannot go at once need not wait.
     fn hopeless(&self, now: Instant, ticket: &Ticket) -> Option<AdmitError> {
         if let Some(budget) = self.core.exceeds(ticket.cost) {
-            return Some(AdmitError::ExceedsBudget { cost: ticket.cost, budget });
+            return Some(AdmitError::ExceedsBudget {
+                cost: ticket.cost,
+                budget,
+            });
         }
         let deadline = ticket.deadline?;
         let (horizon, cause) = self.core.horizon();
         let refuse = |cause| {
-            let cooldown = self.core.cooldown_until().filter(|_| cause == DeadlineCause::Cooldown);
+            let cooldown = self
+                .core
+                .cooldown_until()
+                .filter(|_| cause == DeadlineCause::Cooldown);
             let retry_after = cooldown.map(|until| until.saturating_duration_since(now));
             Some(AdmitError::Deadline { retry_after, cause })
         };
@@ -453,10 +495,16 @@ impl State {
             return refuse(cause);
         }
         let pressure = self.core.token_pressure();
-        if pressure.is_some_and(|it| Scope::token_slack(&self.core.policy(), ticket.cost, deadline) < it) {
+        if pressure
+            .is_some_and(|it| Scope::token_slack(&self.core.policy(), ticket.cost, deadline) < it)
+        {
             return refuse(DeadlineCause::Tokens);
         }
-        if deadline <= now { refuse(DeadlineCause::Passed) } else { None }
+        if deadline <= now {
+            refuse(DeadlineCause::Passed)
+        } else {
+            None
+        }
     }
 
     /// Lets lapse, fail and invite whatever is due; says when to look again.
@@ -486,6 +534,9 @@ impl State {
             self.core.line_is_empty();
         }
         let event = queue.next_event(now);
-        due.into_iter().chain(event).filter(|&at| at < Instant::MAX).min()
+        due.into_iter()
+            .chain(event)
+            .filter(|&at| at < Instant::MAX)
+            .min()
     }
 }

@@ -24,7 +24,10 @@ struct State {
 
 impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("State").field("now", &self.now).field("armed", &self.alarms.len()).finish()
+        f.debug_struct("State")
+            .field("now", &self.now)
+            .field("armed", &self.alarms.len())
+            .finish()
     }
 }
 

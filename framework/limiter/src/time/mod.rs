@@ -43,7 +43,10 @@ impl Instant {
     /// This instant plus `duration`, at most [`Instant::MAX`].
     #[must_use]
     pub fn saturating_add(self, duration: Duration) -> Self {
-        Self(self.0.saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)))
+        Self(
+            self.0
+                .saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)),
+        )
     }
 
     /// The time from `earlier` to this instant, zero if `earlier` is later.
@@ -169,7 +172,11 @@ impl Time {
     /// # Errors
     ///
     /// [`Elapsed`] if `at` came first; the future is dropped.
-    pub async fn timeout_at<F: Future>(&self, at: Instant, future: F) -> Result<F::Output, Elapsed> {
+    pub async fn timeout_at<F: Future>(
+        &self,
+        at: Instant,
+        future: F,
+    ) -> Result<F::Output, Elapsed> {
         let mut future = pin!(future);
         let mut sleep = pin!(self.sleep_until(at));
         poll_fn(|cx| {

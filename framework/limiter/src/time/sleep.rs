@@ -30,7 +30,11 @@ impl Alarm for Bell {
 
 impl Sleep {
     pub(super) fn new(time: Time, at: Instant) -> Self {
-        Self { time, at, armed: None }
+        Self {
+            time,
+            at,
+            armed: None,
+        }
     }
 
     /// The instant it waits for.

@@ -38,13 +38,22 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Thread {
-    #[allow(clippy::disallowed_methods, reason = "this is the driver that all other code takes its time from")]
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "this is the driver that all other code takes its time from"
+    )]
     fn new() -> Self {
-        Self { epoch: std::time::Instant::now(), shared: Arc::default() }
+        Self {
+            epoch: std::time::Instant::now(),
+            shared: Arc::default(),
+        }
     }
 }
 
-#[allow(clippy::disallowed_methods, reason = "this is the driver that all other code takes its time from")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "this is the driver that all other code takes its time from"
+)]
 fn since(epoch: std::time::Instant) -> Instant {
     Instant::ZERO.saturating_add(std::time::Instant::now().saturating_duration_since(epoch))
 }
@@ -62,7 +71,9 @@ impl Driver for Thread {
         state.alarms.insert(key, alarm);
         if !state.running {
             let (epoch, shared) = (self.epoch, self.shared.clone());
-            let spawned = std::thread::Builder::new().name("antfly-limiter".into()).spawn(move || run(epoch, &shared));
+            let spawned = std::thread::Builder::new()
+                .name("antfly-limiter".into())
+                .spawn(move || run(epoch, &shared));
             // Out of threads: the next arm tries again.
             state.running = spawned.is_ok();
         } else if first {
@@ -82,7 +93,10 @@ fn run(epoch: std::time::Instant, shared: &Shared) {
     loop {
         let now = since(epoch);
         let Some(first) = state.alarms.first_entry() else {
-            state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = shared
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
             continue;
         };
         let at = first.key().at();
@@ -94,8 +108,14 @@ fn run(epoch: std::time::Instant, shared: &Shared) {
             let _ = catch_unwind(AssertUnwindSafe(|| drop(alarm)));
             state = lock(&shared.state);
         } else {
-            let wait = at.saturating_duration_since(now).min(Duration::from_secs(3600));
-            state = shared.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
+            let wait = at
+                .saturating_duration_since(now)
+                .min(Duration::from_secs(3600));
+            state = shared
+                .changed
+                .wait_timeout(state, wait)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
     }
 }

@@ -10,7 +10,12 @@ use super::{Alarm, AlarmKey, Driver, Instant, lock, thread};
 
 pub(super) fn driver() -> Arc<dyn Driver> {
     let home = Handle::try_current().ok();
-    Arc::new(Tokio { epoch: ::tokio::time::Instant::now(), home, tasks: Arc::default(), without: thread::shared() })
+    Arc::new(Tokio {
+        epoch: ::tokio::time::Instant::now(),
+        home,
+        tasks: Arc::default(),
+        without: thread::shared(),
+    })
 }
 
 #[derive(Debug)]
@@ -62,7 +67,10 @@ impl Driver for Tokio {
             });
             Running::Task(task.abort_handle())
         } else {
-            Running::Thread(self.without.arm(self.without.now().saturating_add(wait), alarm))
+            Running::Thread(
+                self.without
+                    .arm(self.without.now().saturating_add(wait), alarm),
+            )
         };
         tasks.running.insert(id, running);
         AlarmKey::new(at, id)
