@@ -12,7 +12,7 @@ use http::HeaderMap;
 /// Looks at every value of `retry-after-ms`, `x-ms-retry-after-ms` (milliseconds) and `retry-after` (seconds, with or without a
 /// fraction; an HTTP date in any of its three forms; or a duration such as `2m59.56s`). A date is measured against the
 /// answer's own `date` when it has a valid one, else against `now`; a date in the past is zero.
-pub fn hint(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+pub(crate) fn hint(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let texts = |name: &'static str| {
         let values = headers.get_all(name).into_iter();
         values
@@ -36,7 +36,7 @@ pub fn parse_proto_duration(text: &str) -> Option<Duration> {
 }
 
 /// A duration as a sequence of decimals and units: `7.66s`, `2m59.56s`, `23h47m36.648s`, `12ms`.
-pub fn parse_duration(text: &str) -> Option<Duration> {
+fn parse_duration(text: &str) -> Option<Duration> {
     let mut rest = text;
     let mut sum = Duration::ZERO;
     if rest.is_empty() {

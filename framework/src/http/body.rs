@@ -37,7 +37,8 @@ impl ResponseBody {
         })
     }
 
-    /// A body that is in memory already, for engines and tests.
+    /// A body that is in memory already.
+    #[cfg(test)]
     pub(crate) fn from_chunks(chunks: impl IntoIterator<Item = Bytes>) -> Self {
         ResponseBody(Source::Memory(chunks.into_iter().collect()))
     }
@@ -88,7 +89,7 @@ impl fmt::Debug for ResponseBody {
 
 /// Reads a whole body of at most `max` bytes. A larger one is an `invalid_response` error, before anything is read when the
 /// head announces it.
-pub(crate) async fn read_bounded(body: &mut ResponseBody, max: usize) -> Result<Bytes> {
+pub(crate) async fn read_bounded(mut body: ResponseBody, max: usize) -> Result<Bytes> {
     let too_large = || {
         Error::new(
             Kind::InvalidResponse,
@@ -124,7 +125,7 @@ pub(crate) async fn read_bounded(body: &mut ResponseBody, max: usize) -> Result<
 
 /// Reads an error body: at most [`ERROR_BODY_BYTES`], the rest left unread, and what had come when the connection broke. The
 /// status is what counts; this is only its detail.
-pub(crate) async fn read_error_body(body: &mut ResponseBody) -> Bytes {
+pub(crate) async fn read_error_body(mut body: ResponseBody) -> Bytes {
     let mut read = BytesMut::new();
     while read.len() < ERROR_BODY_BYTES {
         match body.chunk().await {
@@ -190,22 +191,20 @@ mod tests {
     #[tokio::test]
     async fn a_body_at_the_bound_fits_and_one_byte_more_does_not() {
         for (bound, fits) in [(6, true), (5, false), (0, false)] {
-            let read = read_bounded(&mut body(&[b"ab", b"cd", b"ef"]), bound).await;
+            let read = read_bounded(body(&[b"ab", b"cd", b"ef"]), bound).await;
             assert_eq!(read.is_ok(), fits);
         }
         assert_eq!(
-            read_bounded(&mut body(&[b"ab", b"", b"c"]), 9)
-                .await
-                .unwrap(),
+            read_bounded(body(&[b"ab", b"", b"c"]), 9).await.unwrap(),
             "abc"
         );
-        assert!(read_bounded(&mut body(&[]), 0).await.unwrap().is_empty());
+        assert!(read_bounded(body(&[]), 0).await.unwrap().is_empty());
     }
 
     #[tokio::test]
     async fn one_chunk_is_not_copied() {
         let chunk = Bytes::from(vec![7; 100]);
-        let read = read_bounded(&mut ResponseBody::from_chunks([chunk.clone()]), 100)
+        let read = read_bounded(ResponseBody::from_chunks([chunk.clone()]), 100)
             .await
             .unwrap();
         assert_eq!(read.as_ptr(), chunk.as_ptr());
@@ -214,7 +213,7 @@ mod tests {
     #[tokio::test]
     async fn e09_an_error_body_is_cut_at_its_bound() {
         let chunks = (0..300).map(|_| Bytes::from(vec![b'x'; 1000]));
-        let read = read_error_body(&mut ResponseBody::from_chunks(chunks)).await;
+        let read = read_error_body(ResponseBody::from_chunks(chunks)).await;
         assert_eq!(read.len(), ERROR_BODY_BYTES);
     }
 

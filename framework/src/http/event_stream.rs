@@ -1,6 +1,6 @@
 //! Streams of events, parsed from bytes as they arrive.
 //!
-//! [`EventStreamParser`] reads server-sent events (`text/event-stream`), [`LineSplitter`] reads one JSON value a line
+//! [`EventStreamParser`] reads server-sent events (`text/event-stream`), [`LineParser`] reads one JSON value a line
 //! (`application/x-ndjson`). Both work on bytes, so it does not matter where a chunk ends: in the middle of a character, or
 //! between a CR and its LF. Text becomes a `String` only once a whole line is there.
 //!
@@ -8,21 +8,11 @@
 //! more memory than its largest event.
 
 use crate::error::{Error, Kind, Result};
-
-/// One event of a `text/event-stream`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ServerEvent {
-    /// The `event:` field, if the event has one.
-    pub event: Option<String>,
-    /// The `data:` lines, joined with LF. Never empty: events without data are skipped.
-    pub data: String,
-    /// The `id:` field, if the event has one.
-    pub id: Option<String>,
-}
+use crate::provider::Frame;
 
 /// An incremental parser of `text/event-stream`.
 ///
-/// Lines end with CR, LF or CRLF and with nothing else, so U+2028 stays inside the text. Comments and unknown fields yield
+/// Lines end with CR, LF or CRLF and with nothing else, so U+2028 stays inside the text. Comments, unknown fields and `id` yield
 /// nothing. An event whose data is empty is skipped. After an error the parser gives the same kind of error for ever.
 #[derive(Debug)]
 pub struct EventStreamParser {
@@ -32,7 +22,6 @@ pub struct EventStreamParser {
     data: Vec<u8>,
     has_data: bool,
     event: Option<String>,
-    id: Option<String>,
     /// The bytes of the complete lines of the unfinished event, comments left out.
     event_bytes: usize,
     /// The last chunk ended with CR: an LF at the start of the next one belongs to it.
@@ -50,7 +39,6 @@ impl EventStreamParser {
             data: Vec::new(),
             has_data: false,
             event: None,
-            id: None,
             event_bytes: 0,
             after_cr: false,
             at_start: true,
@@ -61,7 +49,7 @@ impl EventStreamParser {
     /// Reads one chunk and appends the events that it completes to `out`.
     ///
     /// On an error, the events before it are in `out` all the same.
-    pub fn push(&mut self, chunk: &[u8], out: &mut Vec<ServerEvent>) -> Result<()> {
+    pub fn push(&mut self, chunk: &[u8], out: &mut Vec<Frame>) -> Result<()> {
         if self.broken {
             return Err(Error::new(
                 Kind::InvalidResponse,
@@ -76,7 +64,7 @@ impl EventStreamParser {
     /// Ends the stream. What is complete but lacks its final blank line is handed out, so that a server that closes right
     /// after its last line loses nothing. A last line that was cut off inside its JSON is dropped: the caller then sees a
     /// stream that ended early, which is what happened.
-    pub fn finish(&mut self, out: &mut Vec<ServerEvent>) -> Result<()> {
+    pub fn finish(&mut self, out: &mut Vec<Frame>) -> Result<()> {
         if self.broken {
             return Ok(());
         }
@@ -97,7 +85,7 @@ impl EventStreamParser {
         result
     }
 
-    fn read(&mut self, mut chunk: &[u8], out: &mut Vec<ServerEvent>) -> Result<()> {
+    fn read(&mut self, mut chunk: &[u8], out: &mut Vec<Frame>) -> Result<()> {
         if self.after_cr && !chunk.is_empty() {
             self.after_cr = false;
             chunk = chunk.strip_prefix(b"\n").unwrap_or(chunk);
@@ -136,7 +124,7 @@ impl EventStreamParser {
         Ok(())
     }
 
-    fn line(&mut self, mut line: &[u8], out: &mut Vec<ServerEvent>) -> Result<()> {
+    fn line(&mut self, mut line: &[u8], out: &mut Vec<Frame>) -> Result<()> {
         if std::mem::take(&mut self.at_start) {
             line = line.strip_prefix(BOM).unwrap_or(line);
         }
@@ -165,40 +153,38 @@ impl EventStreamParser {
                 self.data.extend_from_slice(value);
             }
             b"event" => self.event = Some(text(value.to_vec())?),
-            b"id" if !value.contains(&0) => self.id = Some(text(value.to_vec())?),
             _ => {}
         }
         Ok(())
     }
 
-    fn dispatch(&mut self, out: &mut Vec<ServerEvent>) -> Result<()> {
+    fn dispatch(&mut self, out: &mut Vec<Frame>) -> Result<()> {
         let data = std::mem::take(&mut self.data);
         let event = self.event.take().filter(|event| !event.is_empty());
-        let id = self.id.take();
         self.has_data = false;
         self.event_bytes = 0;
         if data.iter().all(|byte| *byte == b'\n') {
             return Ok(());
         }
         let data = text(data)?;
-        out.push(ServerEvent { event, data, id });
+        out.push(Frame { event, data });
         Ok(())
     }
 }
 
-/// An incremental splitter of newline-delimited JSON. Blank lines are skipped; the CR of a CRLF is not part of the line.
+/// An incremental parser of newline-delimited JSON: one frame a line. Blank lines are skipped; the CR of a CRLF is not part of the line.
 #[derive(Debug)]
-pub struct LineSplitter {
+pub struct LineParser {
     max_line_bytes: usize,
     partial: Vec<u8>,
     at_start: bool,
     broken: bool,
 }
 
-impl LineSplitter {
-    /// A splitter that refuses a line of more than `max_line_bytes`.
+impl LineParser {
+    /// A parser that refuses a line of more than `max_line_bytes`.
     pub fn new(max_line_bytes: usize) -> Self {
-        LineSplitter {
+        LineParser {
             max_line_bytes,
             partial: Vec::new(),
             at_start: true,
@@ -207,7 +193,7 @@ impl LineSplitter {
     }
 
     /// Reads one chunk and appends the lines that it completes to `out`; on an error the lines before it are there as well.
-    pub fn push(&mut self, chunk: &[u8], out: &mut Vec<String>) -> Result<()> {
+    pub fn push(&mut self, chunk: &[u8], out: &mut Vec<Frame>) -> Result<()> {
         if self.broken {
             return Err(Error::new(
                 Kind::InvalidResponse,
@@ -221,7 +207,7 @@ impl LineSplitter {
 
     /// Ends the stream. A last line without its newline is handed out if it is a whole JSON value; one that was cut off is
     /// dropped, as the stream then ended early.
-    pub fn finish(&mut self, out: &mut Vec<String>) -> Result<()> {
+    pub fn finish(&mut self, out: &mut Vec<Frame>) -> Result<()> {
         if std::mem::replace(&mut self.broken, true) {
             return Ok(());
         }
@@ -232,7 +218,7 @@ impl LineSplitter {
         Ok(())
     }
 
-    fn read(&mut self, mut chunk: &[u8], out: &mut Vec<String>) -> Result<()> {
+    fn read(&mut self, mut chunk: &[u8], out: &mut Vec<Frame>) -> Result<()> {
         while let Some(end) = memchr::memchr(b'\n', chunk) {
             let (line, rest) = chunk.split_at(end);
             self.bound(line.len())?;
@@ -259,13 +245,14 @@ impl LineSplitter {
         Ok(())
     }
 
-    fn line(&mut self, mut line: &[u8], out: &mut Vec<String>) -> Result<()> {
+    fn line(&mut self, mut line: &[u8], out: &mut Vec<Frame>) -> Result<()> {
         if std::mem::take(&mut self.at_start) {
             line = line.strip_prefix(BOM).unwrap_or(line);
         }
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if !line.iter().all(u8::is_ascii_whitespace) {
-            out.push(text(line.to_vec())?);
+            let data = text(line.to_vec())?;
+            out.push(Frame { event: None, data });
         }
         Ok(())
     }

@@ -1,21 +1,21 @@
 //! Everything that touches HTTP, and the only place that knows `reqwest`.
 //!
-//! - [`transport`](self) sends one request and hands out its answer as it arrives: no redirects, no retries, no decompression.
-//! - [`EventStreamParser`] and [`LineSplitter`] cut a body into events.
+//! - the transport sends one request and hands out its answer as it arrives: no redirects, no retries, no decompression.
+//! - [`EventStreamParser`] and [`LineParser`] cut a body into events.
 //! - [`Redactor`], [`mask`] and [`clip`] make a provider's words fit for an error.
 //! - [`Endpoint`] is a base URL in its normal form.
 
 mod body;
 mod event_stream;
-mod redact;
+pub mod redact;
 mod transport;
 mod url;
 
 pub use body::{ERROR_BODY_BYTES, sample, unexpected_body};
 pub(crate) use body::{ResponseBody, read_bounded, read_error_body};
-pub use event_stream::{EventStreamParser, LineSplitter, ServerEvent};
+pub use event_stream::{EventStreamParser, LineParser};
 pub use redact::{
     MAX_MESSAGE_BYTES, REDACTED, Redactor, clip, is_credential_header, is_framing_header, mask,
 };
-pub(crate) use transport::{Proxy, Transport, TransportConfig};
+pub(crate) use transport::{Transport, Transports};
 pub use url::{Endpoint, encode_segment};

@@ -8,58 +8,22 @@
 //! with the runtime.
 
 mod pools;
+mod setup;
+
+pub(crate) use setup::{TransportConfig, Transports};
 
 use std::error::Error as _;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderValue};
 use http::{Request, Response};
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
 
 use super::body::ResponseBody;
 use super::redact::is_credential_header;
 use crate::error::{Error, Kind, Result};
 use pools::Pools;
-
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Just below the five seconds after which many servers close an idle connection: one that is about to be closed is not reused.
-const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(4);
-
-/// Which proxy requests go through.
-#[derive(Clone, Default, PartialEq, Eq, Hash)]
-pub(crate) enum Proxy {
-    /// What `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` say.
-    #[default]
-    Environment,
-    /// No proxy at all.
-    None,
-    /// This proxy (`http`, `https`, `socks5`, `socks5h`) for everything. It may hold a password.
-    Url(String),
-}
-
-impl fmt::Debug for Proxy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Proxy::Environment => "Environment",
-            Proxy::None => "None",
-            Proxy::Url(_) => "Url(..)",
-        })
-    }
-}
-
-/// What makes two transports different. Entries with equal values can share one transport.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct TransportConfig {
-    /// PEM files' contents: root certificates trusted beside the system's.
-    pub(crate) extra_roots: Vec<Bytes>,
-    /// The proxy.
-    pub(crate) proxy: Proxy,
-}
 
 /// Sends requests. Clones share their connections.
 #[derive(Clone)]
@@ -70,9 +34,9 @@ pub(crate) struct Transport {
 impl Transport {
     /// A transport for this configuration. Opens no connection; fails on a certificate or proxy that can't be used.
     pub(crate) fn new(config: &TransportConfig) -> Result<Self> {
-        let tls = tls(&config.extra_roots)?;
-        let proxy = proxy(&config.proxy)?;
-        let pools = Pools::new(Box::new(move || client(&tls, &proxy)));
+        let tls = setup::tls(&config.extra_roots)?;
+        let proxy = setup::proxy(&config.proxy)?;
+        let pools = Pools::new(Box::new(move || setup::client(&tls, &proxy)));
         Ok(Transport {
             pools: Arc::new(pools),
         })
@@ -200,100 +164,6 @@ fn foreign_encoding(headers: &http::HeaderMap) -> Option<String> {
         .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
         .map(|part| String::from_utf8_lossy(part).trim().to_owned())
         .find(|encoding| !encoding.is_empty() && !encoding.eq_ignore_ascii_case("identity"))
-}
-
-/// What is done to a client builder about proxies.
-enum ProxyChoice {
-    Environment,
-    Only(Option<reqwest::Proxy>),
-}
-
-fn proxy(proxy: &Proxy) -> Result<ProxyChoice> {
-    let text = match proxy {
-        Proxy::Environment => return Ok(ProxyChoice::Environment),
-        Proxy::None => return Ok(ProxyChoice::Only(None)),
-        Proxy::Url(text) => text.trim(),
-    };
-    // No error here repeats the value, which may hold a password.
-    let problem = |what: &str| Error::new(Kind::Config, format!("proxy: {what}"));
-    let url =
-        ::url::Url::parse(text).map_err(|error| problem(&format!("not a valid URL: {error}")))?;
-    if !matches!(
-        url.scheme(),
-        "http" | "https" | "socks4" | "socks4a" | "socks5" | "socks5h"
-    ) {
-        return Err(problem(
-            "must be an http, https, socks4, socks4a, socks5 or socks5h URL",
-        ));
-    }
-    if url.host_str().is_none_or(str::is_empty) {
-        return Err(problem("has no host"));
-    }
-    reqwest::Proxy::all(url)
-        .map(|proxy| ProxyChoice::Only(Some(proxy)))
-        .map_err(|error| problem(&causes(&error.without_url())))
-}
-
-/// A reqwest client that does nothing on its own account.
-fn client(tls: &rustls::ClientConfig, proxy: &ProxyChoice) -> Result<reqwest::Client> {
-    let mut builder = reqwest::Client::builder()
-        .tls_backend_preconfigured(tls.clone())
-        .redirect(reqwest::redirect::Policy::none())
-        .retry(reqwest::retry::never())
-        .referer(false)
-        .no_gzip()
-        .no_brotli()
-        .no_deflate()
-        .no_zstd()
-        .connect_timeout(CONNECT_TIMEOUT)
-        .pool_idle_timeout(POOL_IDLE_TIMEOUT)
-        .tcp_nodelay(true)
-        .user_agent(concat!("antfly-providers/", env!("CARGO_PKG_VERSION")));
-    if let ProxyChoice::Only(proxy) = proxy {
-        builder = builder.no_proxy();
-        if let Some(proxy) = proxy {
-            builder = builder.proxy(proxy.clone());
-        }
-    }
-    builder.build().map_err(|error| {
-        let causes = causes(&error.without_url());
-        Error::new(
-            Kind::Config,
-            format!("the HTTP client can't be built: {causes}"),
-        )
-    })
-}
-
-/// TLS with ring, whatever the process's default provider is: the system's root certificates and the extra ones.
-fn tls(extra_roots: &[Bytes]) -> Result<rustls::ClientConfig> {
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add_parsable_certificates(pools::system_roots().iter().cloned());
-    for pem in extra_roots {
-        let mut found = 0;
-        for certificate in CertificateDer::pem_slice_iter(pem) {
-            let certificate = certificate.map_err(|error| {
-                Error::new(Kind::Config, format!("ca_file: not valid PEM: {error}"))
-            })?;
-            roots.add(certificate).map_err(|error| {
-                Error::new(
-                    Kind::Config,
-                    format!("ca_file: not a usable certificate: {error}"),
-                )
-            })?;
-            found += 1;
-        }
-        if found == 0 {
-            return Err(Error::new(Kind::Config, "ca_file: holds no certificate"));
-        }
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| Error::new(Kind::Config, format!("TLS can't be set up: {error}")))?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(config)
 }
 
 #[cfg(test)]
