@@ -1,0 +1,192 @@
+//! Credentials outside the quota: kept while good, loaded once for all who wait.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use antfly_limiter::{Instant, Time};
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, Shared};
+
+use crate::error::{Error, Kind, Result};
+use crate::provider::{Credential, CredentialProvider, Freshness, Provider, Route, Validity};
+
+type Load = Shared<BoxFuture<'static, Result<Loaded, Arc<Error>>>>;
+
+/// A credential with the number of the load it came from.
+#[derive(Clone, Debug)]
+pub(crate) struct Loaded {
+    pub(crate) credential: Credential,
+    pub(crate) not_after: Option<Instant>,
+    load: u64,
+}
+
+impl Loaded {
+    fn good_at(&self, now: Instant) -> bool {
+        match self.credential.validity() {
+            Validity::EachAttempt | Validity::Hidden => false,
+            Validity::Until(_) | Validity::UntilWall(_) => {
+                self.not_after.is_none_or(|until| now < until)
+            }
+        }
+    }
+
+    /// Whether the source wants to be asked once more just before the claim.
+    pub(crate) fn ask_again(&self) -> bool {
+        matches!(
+            self.credential.validity(),
+            Validity::Hidden | Validity::EachAttempt
+        )
+    }
+}
+
+#[derive(Default)]
+struct State {
+    kept: Option<Loaded>,
+    loading: Option<(u64, Load)>,
+    loads: u64,
+}
+
+/// One handle's credential.
+pub(crate) struct CredentialCell {
+    provider: Arc<dyn Provider>,
+    time: Time,
+    state: Mutex<State>,
+}
+
+impl std::fmt::Debug for CredentialCell {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CredentialCell").finish_non_exhaustive()
+    }
+}
+
+impl CredentialCell {
+    pub(crate) fn new(provider: Arc<dyn Provider>, time: Time) -> Self {
+        CredentialCell {
+            provider,
+            time,
+            state: Mutex::default(),
+        }
+    }
+
+    /// A credential that is good now.
+    pub(crate) async fn get(&self) -> Result<Loaded> {
+        self.obtain(None).await
+    }
+
+    /// Another one than `expired`, which the provider refused: loaded anew unless someone has done so meanwhile.
+    pub(crate) async fn replace(&self, expired: &Loaded) -> Result<Loaded> {
+        self.obtain(Some(expired.load)).await
+    }
+
+    async fn obtain(&self, refused: Option<u64>) -> Result<Loaded> {
+        let now = self.time.now();
+        let (number, load) = {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(kept) = &state.kept
+                && kept.good_at(now)
+                && refused.is_none_or(|refused| kept.load > refused)
+            {
+                return Ok(kept.clone());
+            }
+            match &state.loading {
+                Some((number, load)) if refused.is_none_or(|refused| *number > refused) => {
+                    (*number, load.clone())
+                }
+                _ => {
+                    state.loads += 1;
+                    let number = state.loads;
+                    let freshness = match refused {
+                        Some(_) => Freshness::Forced,
+                        None => Freshness::Cached,
+                    };
+                    let load = self.load(number, freshness);
+                    state.loading = Some((number, load.clone()));
+                    (number, load)
+                }
+            }
+        };
+        let result = load.await;
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.loading.as_ref().is_some_and(|(n, _)| *n == number) {
+            state.loading = None;
+            if let Ok(loaded) = &result {
+                state.kept = Some(loaded.clone());
+            }
+        }
+        drop(state);
+        let loaded = result.map_err(|e| e.duplicate().with_source(SharedCause(e)))?;
+        if let Some(until) = loaded.not_after
+            && self.time.now() >= until
+        {
+            return Err(Error::new(
+                Kind::Auth,
+                "the credential source answered a credential that has already expired",
+            ));
+        }
+        Ok(loaded)
+    }
+
+    fn load(&self, number: u64, freshness: Freshness) -> Load {
+        let provider = Arc::clone(&self.provider);
+        let time = self.time.clone();
+        async move {
+            let source: &dyn CredentialProvider = match provider.route() {
+                Route::Http(http) => http,
+                Route::Engine(engine) => engine,
+                Route::Local(_) => {
+                    return Ok(Loaded {
+                        credential: Credential::anonymous(),
+                        not_after: None,
+                        load: number,
+                    });
+                }
+            };
+            let credential = source.credential(freshness).await.map_err(Arc::new)?;
+            let not_after = match credential.validity() {
+                Validity::Until(at) => Some(at),
+                Validity::UntilWall(at) => Some(on_clock(&time, at)),
+                Validity::EachAttempt | Validity::Hidden => None,
+            };
+            Ok(Loaded {
+                credential,
+                not_after,
+                load: number,
+            })
+        }
+        .boxed()
+        .shared()
+    }
+}
+
+/// A wall-clock time on the client's clock, read once when the credential arrives.
+fn on_clock(time: &Time, at: SystemTime) -> Instant {
+    #[allow(clippy::disallowed_methods)]
+    // An expiry is told in wall-clock time; this is the one place that converts it.
+    let left = at
+        .duration_since(SystemTime::now())
+        .unwrap_or(Duration::ZERO);
+    time.now().saturating_add(left)
+}
+
+/// A shared cause, so that every caller of one failed load can name it.
+#[derive(Debug)]
+struct SharedCause(Arc<Error>);
+
+impl std::fmt::Display for SharedCause {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for SharedCause {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        std::error::Error::source(&*self.0)
+    }
+}
+
+impl Loaded {
+    /// Whether the source hides its expiry: then a credential that isn't there in one poll is stale.
+    pub(crate) fn is_hidden(&self) -> bool {
+        self.credential.validity() == Validity::Hidden
+    }
+}

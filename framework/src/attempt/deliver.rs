@@ -1,0 +1,450 @@
+//! What is done with a successful head: read a whole answer, or open a stream that carries the permit.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use antfly_limiter::{Instant, Time};
+use bytes::Bytes;
+use futures::StreamExt as _;
+use futures::stream::BoxStream;
+
+use super::{Call, Held, Loaded, Outcome, with_hint};
+use crate::error::{Error, Kind, Result};
+use crate::generate::{GenerateRequest, GenerateStream, Generation, StreamEvent, ToolCallDelta};
+use crate::http::{EventStreamParser, LineParser, ResponseBody, read_bounded};
+use crate::provider::{Flow, Frame, Framing, GenerateCodec, Head, Route, StreamDecoder};
+
+/// An answer whose head says success.
+pub(crate) enum Incoming {
+    Http(Head, ResponseBody),
+    Bytes(Head, Bytes),
+    Events(Head, BoxStream<'static, Result<StreamEvent>>),
+}
+
+/// Turns a success into the call's answer. An error is the attempt's failure.
+pub(crate) trait Deliver {
+    type Output;
+    async fn deliver(
+        &self,
+        call: &Call,
+        incoming: Incoming,
+        held: &Arc<Held>,
+        loaded: &Loaded,
+    ) -> Result<Self::Output>;
+}
+
+/// A plain answer, decoded when its body is complete.
+pub(crate) struct Plain<F>(pub(crate) F);
+
+impl<T, F: Fn(&Head, Bytes) -> Result<T>> Deliver for Plain<F> {
+    type Output = T;
+
+    async fn deliver(
+        &self,
+        call: &Call,
+        incoming: Incoming,
+        held: &Arc<Held>,
+        _loaded: &Loaded,
+    ) -> Result<T> {
+        let (head, body) = whole(call, incoming).await?;
+        let answer = (self.0)(&head, body).map_err(|e| in_band(e, &head))?;
+        held.set_outcome(Outcome::Ok);
+        Ok(answer)
+    }
+}
+
+async fn whole(call: &Call, incoming: Incoming) -> Result<(Head, Bytes)> {
+    match incoming {
+        Incoming::Http(head, body) => {
+            let bytes = read_bounded(body, call.handle.entry.max_response_bytes)
+                .await
+                // The answer had begun: sending it again could run it twice.
+                .map_err(|e| e.with_status(head.status).with_retryable(false))?;
+            Ok((head, bytes))
+        }
+        Incoming::Bytes(head, body) => Ok((head, body)),
+        Incoming::Events(..) => Err(Error::new(
+            Kind::InvalidResponse,
+            "the engine answered a plain call with a stream",
+        )),
+    }
+}
+
+/// An error found inside a success keeps the status of the exchange and the hint of its head.
+fn in_band(error: Error, head: &Head) -> Error {
+    let error = match error.status() {
+        Some(_) => error,
+        None => error.with_status(head.status),
+    };
+    with_hint(error, head)
+}
+
+/// A streamed answer: delivered once its first item is there, so that an early failure is still the attempt's.
+pub(crate) struct Streamed<'a> {
+    pub(crate) request: &'a GenerateRequest,
+    /// The caller's own deadline, which also covers what comes after the first item.
+    pub(crate) deadline: Option<Instant>,
+}
+
+impl Deliver for Streamed<'_> {
+    type Output = GenerateStream;
+
+    async fn deliver(
+        &self,
+        call: &Call,
+        incoming: Incoming,
+        held: &Arc<Held>,
+        loaded: &Loaded,
+    ) -> Result<GenerateStream> {
+        let handle = &call.handle;
+        let provider = Arc::clone(&handle.provider);
+        let codec = match provider.route() {
+            Route::Http(http) => http.generate(),
+            Route::Engine(engine) => engine.generate(),
+            Route::Local(_) => None,
+        }
+        .ok_or_else(|| Error::new(Kind::Unsupported, "this provider does not generate"))?;
+        let (head, source) = match incoming {
+            Incoming::Http(head, body) if head.content_type() == "application/json" => {
+                let bytes = read_bounded(body, handle.entry.max_response_bytes)
+                    .await
+                    .map_err(|e| e.with_status(head.status).with_retryable(false))?;
+                let source = self.replay(codec, &head, bytes)?;
+                (head, source)
+            }
+            Incoming::Http(head, body) => {
+                let source = Source::Http(Box::new(HttpEvents {
+                    body: Some(body),
+                    parser: FrameParser::new(codec.framing(), handle.entry.max_event_bytes),
+                    decoder: codec.stream_decoder(&head, self.request),
+                    frames: Vec::new(),
+                    idle: handle.entry.stream_idle_timeout,
+                    time: handle.time.clone(),
+                }));
+                (head, source)
+            }
+            Incoming::Bytes(head, body) => {
+                let source = self.replay(codec, &head, body)?;
+                (head, source)
+            }
+            Incoming::Events(head, events) => (
+                head,
+                Source::Engine(
+                    events,
+                    handle.time.clone(),
+                    handle.entry.stream_idle_timeout,
+                ),
+            ),
+        };
+        let request_id = match provider.route() {
+            Route::Http(http) => http.request_id(&head),
+            Route::Engine(engine) => engine.request_id(&head),
+            Route::Local(_) => None,
+        };
+        let mut events = Events {
+            source: Some(source),
+            ready: VecDeque::new(),
+            failed: None,
+        };
+        events.first_item().await.map_err(|e| in_band(e, &head))?;
+        let call = Call::new(
+            Arc::clone(&call.handle),
+            self.deadline.unwrap_or(Instant::MAX),
+            call.cancel.clone(),
+        )
+        .having_sent(held.number());
+        let carried = Carried {
+            events,
+            call,
+            loaded: loaded.clone(),
+            head,
+            held: Arc::clone(held),
+        };
+        Ok(GenerateStream::new(carried.into_stream(), request_id))
+    }
+}
+
+impl Streamed<'_> {
+    /// A server that answered a streamed request in one piece: its answer, as events.
+    fn replay(&self, codec: &dyn GenerateCodec, head: &Head, body: Bytes) -> Result<Source> {
+        let whole = codec
+            .decode(head, body, self.request)
+            .map_err(|e| in_band(e, head))?;
+        Ok(Source::Whole(events_of(whole)))
+    }
+}
+
+fn events_of(whole: Generation) -> VecDeque<StreamEvent> {
+    let mut out = VecDeque::new();
+    if whole.id.is_some() || whole.model.is_some() {
+        out.push_back(StreamEvent::Meta {
+            id: whole.id,
+            model: whole.model,
+        });
+    }
+    out.extend(
+        whole
+            .reasoning
+            .filter(|t| !t.is_empty())
+            .map(StreamEvent::Reasoning),
+    );
+    if !whole.text.is_empty() {
+        out.push_back(StreamEvent::Text(whole.text));
+    }
+    out.extend(whole.tool_calls.into_iter().enumerate().map(|(index, c)| {
+        StreamEvent::ToolCall(ToolCallDelta {
+            index,
+            id: Some(c.id),
+            name: Some(c.name),
+            arguments: c.arguments,
+        })
+    }));
+    out.extend(whole.usage.map(StreamEvent::Usage));
+    if let Some(reason) = whole.finish_reason {
+        let raw = whole
+            .raw_finish_reason
+            .unwrap_or_else(|| reason.as_str().to_owned());
+        out.push_back(StreamEvent::Finish { reason, raw });
+    }
+    out
+}
+
+/// Where a stream's events come from.
+enum Source {
+    Http(Box<HttpEvents>),
+    Engine(BoxStream<'static, Result<StreamEvent>>, Time, Duration),
+    Whole(VecDeque<StreamEvent>),
+}
+
+impl Source {
+    /// More events into `ready`; `false` when the stream has ended well.
+    async fn more(&mut self, ready: &mut VecDeque<StreamEvent>) -> Result<bool> {
+        match self {
+            Source::Http(http) => http.more(ready).await,
+            Source::Engine(events, time, idle) => {
+                let until = time.now().saturating_add(*idle);
+                match time.timeout_at(until, events.next()).await {
+                    Ok(Some(event)) => {
+                        ready.push_back(event?);
+                        Ok(true)
+                    }
+                    Ok(None) => Ok(false),
+                    Err(_) => Err(silent(*idle)),
+                }
+            }
+            Source::Whole(events) => {
+                ready.append(events);
+                Ok(false)
+            }
+        }
+    }
+}
+
+fn silent(idle: Duration) -> Error {
+    Error::new(
+        Kind::StreamInterrupted,
+        format!("the provider sent nothing for {idle:?} (stream_idle_timeout_ms)"),
+    )
+}
+
+/// Cuts a body into frames, by the wire's own rule.
+enum FrameParser {
+    EventStream(EventStreamParser),
+    Lines(LineParser),
+}
+
+impl FrameParser {
+    fn new(framing: Framing, max_event_bytes: usize) -> Self {
+        match framing {
+            Framing::EventStream => {
+                FrameParser::EventStream(EventStreamParser::new(max_event_bytes))
+            }
+            Framing::Lines => FrameParser::Lines(LineParser::new(max_event_bytes)),
+        }
+    }
+
+    /// More bytes, or (`None`) the end of the body.
+    fn feed(&mut self, chunk: Option<&[u8]>, out: &mut Vec<Frame>) -> Result<()> {
+        match (self, chunk) {
+            (FrameParser::EventStream(p), Some(chunk)) => p.push(chunk, out),
+            (FrameParser::EventStream(p), None) => p.finish(out),
+            (FrameParser::Lines(p), Some(chunk)) => p.push(chunk, out),
+            (FrameParser::Lines(p), None) => p.finish(out),
+        }
+    }
+}
+
+/// The events of an HTTP body.
+struct HttpEvents {
+    body: Option<ResponseBody>,
+    parser: FrameParser,
+    decoder: Box<dyn StreamDecoder>,
+    frames: Vec<Frame>,
+    idle: Duration,
+    time: Time,
+}
+
+impl HttpEvents {
+    async fn more(&mut self, ready: &mut VecDeque<StreamEvent>) -> Result<bool> {
+        let Some(body) = &mut self.body else {
+            return Ok(false);
+        };
+        // Armed only while the provider is waited for: a slow consumer is not the provider's silence.
+        let until = self.time.now().saturating_add(self.idle);
+        let chunk = match self.time.timeout_at(until, body.chunk()).await {
+            Ok(Ok(chunk)) => chunk,
+            Ok(Err(broken)) => {
+                return Err(Error::new(
+                    Kind::StreamInterrupted,
+                    format!("the stream broke: {}", broken.message()),
+                )
+                .with_source(broken));
+            }
+            Err(_) => return Err(silent(self.idle)),
+        };
+        let mut out = Vec::new();
+        let parsed = self.parser.feed(chunk.as_deref(), &mut self.frames);
+        let mut flow = Flow::Continue;
+        let mut failed = None;
+        for frame in self.frames.drain(..) {
+            match self.decoder.push(frame, &mut out) {
+                Ok(Flow::Continue) => {}
+                Ok(Flow::Done) => {
+                    flow = Flow::Done;
+                    break;
+                }
+                Err(e) => {
+                    failed = Some(e);
+                    break;
+                }
+            }
+        }
+        if flow == Flow::Continue && failed.is_none() {
+            failed = parsed.err();
+        }
+        let ended = flow == Flow::Done || chunk.is_none();
+        if chunk.is_none() && flow == Flow::Continue && failed.is_none() {
+            failed = self.decoder.end(&mut out).err();
+        }
+        ready.extend(out);
+        if ended || failed.is_some() {
+            self.body = None;
+        }
+        match failed {
+            Some(e) => Err(e),
+            None => Ok(!ended),
+        }
+    }
+}
+
+/// Events decoded but not yet handed out, and where more come from.
+struct Events {
+    source: Option<Source>,
+    ready: VecDeque<StreamEvent>,
+    failed: Option<Error>,
+}
+
+impl Events {
+    /// Reads until something a consumer can see is there. What failed before that is the attempt's failure.
+    async fn first_item(&mut self) -> Result<()> {
+        while let Some(source) = &mut self.source {
+            let more = source.more(&mut self.ready).await;
+            match more {
+                Ok(true) => {}
+                Ok(false) => self.source = None,
+                Err(e) if self.ready.iter().any(StreamEvent::is_item) => {
+                    // Text came in the same bytes as the failure: hand it out first.
+                    self.source = None;
+                    self.failed = Some(e);
+                }
+                Err(e) => return Err(e),
+            }
+            if self.ready.iter().any(StreamEvent::is_item) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    async fn next(&mut self) -> Option<Result<StreamEvent>> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Some(Ok(event));
+            }
+            if let Some(e) = self.failed.take() {
+                return Some(Err(e));
+            }
+            match self.source.as_mut()?.more(&mut self.ready).await {
+                Ok(true) => {}
+                Ok(false) => self.source = None,
+                Err(e) => {
+                    self.source = None;
+                    self.failed = Some(e);
+                }
+            }
+        }
+    }
+}
+
+/// A stream and what it carries. Fields are dropped in order: the connection first, the permit last.
+struct Carried {
+    events: Events,
+    call: Call,
+    loaded: Loaded,
+    head: Head,
+    held: Arc<Held>,
+}
+
+impl Carried {
+    fn into_stream(self) -> BoxStream<'static, Result<StreamEvent>> {
+        self.held.set_outcome(Outcome::Ok);
+        futures::stream::unfold(self, |mut carried| async move {
+            let next = carried.step().await?;
+            Some((next, carried))
+        })
+        .boxed()
+    }
+
+    async fn step(&mut self) -> Option<Result<StreamEvent>> {
+        if let Some(event) = self.events.ready.pop_front() {
+            return Some(Ok(event));
+        }
+        let events = &mut self.events;
+        let next = self.call.within(async { Ok(events.next().await) }).await;
+        match next {
+            Ok(None) => None,
+            Ok(Some(Ok(event))) => Some(Ok(event)),
+            Ok(Some(Err(error))) => {
+                let error = in_band(error, &self.head);
+                self.call.heed_error(&error);
+                let error = self.call.handle.scrub(error, &self.loaded.credential);
+                Some(Err(self.fail(error)))
+            }
+            Err(error) => Some(Err(self.fail(error))),
+        }
+    }
+
+    fn fail(&mut self, error: Error) -> Error {
+        self.held.set_outcome(Outcome::Error);
+        self.events.source = None;
+        // Some of the answer has been handed out: sending it again would say it twice.
+        self.call.name(error.with_retryable(false))
+    }
+}
+
+/// A local stream under the caller's own deadline and cancellation. Its permit is the model's own.
+pub(crate) fn guard_local_stream(
+    events: BoxStream<'static, Result<StreamEvent>>,
+    call: Call,
+) -> GenerateStream {
+    let stream = futures::stream::unfold((events, call), |(mut events, call)| async move {
+        match call.within(async { Ok(events.next().await) }).await {
+            Ok(None) => None,
+            Ok(Some(next)) => Some((next.map_err(|e| call.name(e)), (events, call))),
+            Err(e) => Some((Err(e), (events, call))),
+        }
+    })
+    .boxed();
+    GenerateStream::new(stream, None)
+}

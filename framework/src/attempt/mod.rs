@@ -1,0 +1,541 @@
+//! The attempt loop: the one place that decides when a request leaves, and how often.
+//!
+//! Read top to bottom: [`Call::run`] tries until there is an answer or no use in trying; [`Call::try_once`] makes one try,
+//! hop by hop; `admit` waits for the limiter with a credential that is still good when the permit is granted.
+//!
+//! The order that matters: credential, admission, send, status, cooldown, body, permit. What is dropped, at whatever await,
+//! is dropped in the opposite order: the connection before the permit.
+
+mod backoff;
+mod credential;
+mod deliver;
+mod observe;
+mod redirect;
+pub(crate) mod retry_after;
+mod turnstile;
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, SystemTime};
+
+use antfly_limiter::{AdmitError, Claim, Instant, Permit};
+use http::{HeaderMap, HeaderName};
+use tokio_util::sync::CancellationToken;
+
+use crate::error::{Error, Kind, Result};
+use crate::handle::Handle;
+use crate::http::{ResponseBody, read_error_body};
+use crate::provider::{Codec, EngineProvider, Head, HttpProvider, Prepared, Reply, Route};
+
+pub(crate) use backoff::Jitter;
+pub(crate) use credential::{CredentialCell, Loaded};
+pub(crate) use deliver::{Deliver, Incoming, Plain, Streamed, guard_local_stream};
+pub(crate) use observe::Held;
+pub use observe::{AttemptObserver, AttemptRecord, Outcome};
+pub(crate) use turnstile::{Ticket, Turnstile};
+
+/// The right to send one request, as an SDK route gets it. Can't be cloned or made; holds the permit until it is dropped.
+pub struct Attempt {
+    held: Arc<Held>,
+    deadline: Instant,
+}
+
+impl Attempt {
+    /// Number within its call, from 1.
+    pub fn number(&self) -> u32 {
+        self.held.number()
+    }
+
+    /// When the call is out of time, on the client's clock.
+    pub fn deadline(&self) -> Instant {
+        self.deadline
+    }
+}
+
+impl fmt::Debug for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Attempt")
+            .field("number", &self.number())
+            .finish_non_exhaustive()
+    }
+}
+
+/// One call (or one part of a split call): its bounds and what it has used.
+pub(crate) struct Call {
+    pub(crate) handle: Arc<Handle>,
+    pub(crate) deadline: Instant,
+    pub(crate) cancel: Option<CancellationToken>,
+    /// Requests that left.
+    sent: AtomicU32,
+}
+
+/// Why a try failed, with the attempt it failed in (if one left), still holding its permit.
+struct Failure {
+    error: Error,
+    held: Option<Arc<Held>>,
+    loaded: Option<Loaded>,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure {
+            error,
+            held: None,
+            loaded: None,
+        }
+    }
+}
+
+impl Call {
+    pub(crate) fn new(
+        handle: Arc<Handle>,
+        deadline: Instant,
+        cancel: Option<CancellationToken>,
+    ) -> Self {
+        Call {
+            handle,
+            deadline,
+            cancel,
+            sent: AtomicU32::new(0),
+        }
+    }
+
+    /// The same call, going on after `sent` requests have left.
+    fn having_sent(self, sent: u32) -> Self {
+        self.sent.store(sent, Ordering::Relaxed);
+        self
+    }
+
+    /// Bounds any of this call's work by its deadline and its cancellation, and names the call in what goes wrong.
+    pub(crate) async fn within<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        let timed = self.handle.time.timeout_at(self.deadline, work);
+        let done = match &self.cancel {
+            Some(cancel) => match cancel.run_until_cancelled(timed).await {
+                Some(done) => done,
+                None => return Err(self.name(Error::new(Kind::Cancelled, "the caller cancelled"))),
+            },
+            None => timed.await,
+        };
+        match done {
+            Ok(result) => result.map_err(|e| self.name(e)),
+            Err(_) => Err(self.name(Error::new(Kind::DeadlineExceeded, "the deadline passed"))),
+        }
+    }
+
+    /// Sends `prepared` until `deliver` has an answer, or there is no use in trying.
+    pub(crate) async fn run<D: Deliver>(
+        &self,
+        prepared: &Prepared,
+        deliver: &D,
+        mut ticket: Option<Ticket>,
+    ) -> Result<D::Output> {
+        let retry = &self.handle.entry.retry;
+        let mut failures = 0_u32;
+        let mut refused: Option<Loaded> = None;
+        let mut renewed = false;
+        let mut last: Option<Error> = None;
+        loop {
+            let mut failure = match self
+                .try_once(prepared, deliver, refused.take(), &mut ticket)
+                .await
+            {
+                Ok(output) => return Ok(output),
+                Err(failure) => failure,
+            };
+            let Some(held) = failure.held.take() else {
+                // Nothing left: the credential or the admission failed. After a 429 that is still the news.
+                return Err(match last {
+                    Some(told)
+                        if told.kind() == Kind::RateLimited
+                            && failure.error.kind() == Kind::DeadlineExceeded =>
+                    {
+                        told
+                    }
+                    _ => failure.error,
+                });
+            };
+            let error = failure.error;
+            if error.is_credential_expired()
+                && !renewed
+                && let Some(loaded) = failure.loaded.filter(|l| l.credential.is_refreshable())
+            {
+                renewed = true;
+                refused = Some(loaded);
+                held.set_outcome(Outcome::Retry);
+                continue;
+            }
+            failures += 1;
+            if failures >= retry.max_attempts || !may_retry(&error) {
+                return Err(error);
+            }
+            let wait = backoff::wait(retry, failures, &self.handle.jitter)
+                .max(error.retry_after().unwrap_or_default());
+            let until = self.handle.time.now().saturating_add(wait);
+            if until > self.deadline {
+                return Err(error);
+            }
+            held.set_outcome(Outcome::Retry);
+            drop(held);
+            self.handle.time.sleep_until(until).await;
+            last = Some(error);
+        }
+    }
+
+    /// One try: credential, admission, send, and whatever hops the endpoint asks for.
+    async fn try_once<D: Deliver>(
+        &self,
+        prepared: &Prepared,
+        deliver: &D,
+        refused: Option<Loaded>,
+        ticket: &mut Option<Ticket>,
+    ) -> Result<D::Output, Failure> {
+        let handle = &*self.handle;
+        let loaded = match &refused {
+            Some(refused) => handle.credentials.replace(refused).await?,
+            None => handle.credentials.get().await?,
+        };
+        let (loaded, held) = self.admit(prepared, loaded, ticket).await?;
+        let tried = match handle.provider.route() {
+            Route::Http(http) => self.exchange(http, prepared, deliver, &loaded, held).await,
+            Route::Engine(engine) => self.engage(engine, prepared, deliver, &loaded, held).await,
+            Route::Local(_) => Err(Error::new(
+                Kind::Config,
+                "a local route sends nothing and is never admitted",
+            )
+            .into()),
+        };
+        tried.map_err(|mut failure| {
+            failure.error = handle.scrub(failure.error, &loaded.credential);
+            failure.loaded.get_or_insert(loaded);
+            failure
+        })
+    }
+
+    /// Waits for a permit; the credential that comes with it was good at the very moment of the grant.
+    async fn admit(
+        &self,
+        prepared: &Prepared,
+        mut loaded: Loaded,
+        ticket: &mut Option<Ticket>,
+    ) -> Result<(Loaded, Arc<Held>)> {
+        let handle = &*self.handle;
+        let cost = handle.provider.declare().cost.of(prepared);
+        let mut admission = handle.lease.admission(cost, Some(self.deadline));
+        loop {
+            {
+                let mut ready = std::pin::pin!(admission.ready());
+                // The first poll takes the place in the queue; only then may the call's next part ask for one.
+                let first = futures::poll!(ready.as_mut());
+                if let Some(ticket) = ticket.take() {
+                    ticket.pass();
+                }
+                match first {
+                    std::task::Poll::Ready(done) => done,
+                    std::task::Poll::Pending => ready.await,
+                }
+                .map_err(|e| handle.refusal(e))?;
+            }
+            let mut not_after = loaded.not_after;
+            if loaded.ask_again() {
+                let mut asked = std::pin::pin!(handle.credentials.get());
+                match futures::poll!(asked.as_mut()) {
+                    std::task::Poll::Ready(fresh) => loaded = fresh?,
+                    // Not ready in one poll: stale. The place is kept while it is waited for.
+                    std::task::Poll::Pending if loaded.is_hidden() => {
+                        loaded = asked.await?;
+                        continue;
+                    }
+                    std::task::Poll::Pending => {}
+                }
+                not_after = loaded.not_after;
+            }
+            match admission.claim(not_after) {
+                Claim::Granted(permit) => {
+                    let waited = admission.waited();
+                    return Ok((loaded, self.hold(permit, cost, waited)));
+                }
+                Claim::Stale => loaded = handle.credentials.get().await?,
+                Claim::NotYet => {}
+                Claim::Refused(e) => return Err(handle.refusal(e)),
+            }
+        }
+    }
+
+    fn hold(&self, permit: Permit, cost: u64, waited: Duration) -> Arc<Held> {
+        let handle = &*self.handle;
+        let number = self.sent.fetch_add(1, Ordering::Relaxed) + 1;
+        let record = AttemptRecord {
+            at: handle.time.now(),
+            scope: handle.lease.key().clone(),
+            entry: handle.entry.name.clone(),
+            operation: handle.entry.operation,
+            attempt: number,
+            tokens: cost,
+            waited,
+            status: None,
+            outcome: Outcome::Error,
+        };
+        Held::new(record, permit, handle.observer.clone())
+    }
+
+    /// The HTTP route: send, follow 307 and 308 with a new admission each, hand a success on.
+    async fn exchange<D: Deliver>(
+        &self,
+        http: &dyn HttpProvider,
+        prepared: &Prepared,
+        deliver: &D,
+        loaded: &Loaded,
+        mut held: Arc<Held>,
+    ) -> Result<D::Output, Failure> {
+        let handle = &*self.handle;
+        let transport = handle.transport()?;
+        let authorization = http.authorize(prepared, &loaded.credential)?;
+        let secret_names: Vec<HeaderName> = authorization
+            .keys()
+            .chain(handle.headers.keys())
+            .cloned()
+            .collect();
+        let mut headers = prepared.headers.clone();
+        merge(&mut headers, &handle.headers);
+        merge(&mut headers, &authorization);
+        let mut url = prepared.url.clone();
+        let mut hops = 0;
+        let mut loaded = loaded.clone();
+        loop {
+            let request = request(&url, &headers, prepared)?;
+            let response = match transport.send(request).await {
+                Ok(response) => response,
+                Err(error) => return Err(fail(error, held, loaded)),
+            };
+            let (parts, body) = response.into_parts();
+            let head = Head {
+                status: parts.status.as_u16(),
+                headers: parts.headers,
+            };
+            held.set_status(head.status);
+            if redirect::is_redirect(head.status) {
+                let target = match redirect::next(handle.entry.redirects, &url, &head, hops) {
+                    Ok(target) => target,
+                    Err(error) => return Err(fail(error, held, loaded)),
+                };
+                held.set_outcome(Outcome::Redirect);
+                drop(body);
+                drop(held);
+                if !redirect::same_origin(&url, &target) {
+                    redirect::strip(&mut headers, &secret_names);
+                }
+                url = target;
+                hops += 1;
+                (loaded, held) = self.admit(prepared, loaded, &mut None).await?;
+                continue;
+            }
+            if !(200..300).contains(&head.status) {
+                let error = self.classify(http, &head, body).await;
+                return Err(fail(error, held, loaded));
+            }
+            let incoming = Incoming::Http(head, body);
+            return self.deliver(deliver, incoming, held, loaded).await;
+        }
+    }
+
+    /// The SDK route: exactly one request, sent by the adapter's engine.
+    async fn engage<D: Deliver>(
+        &self,
+        engine: &dyn EngineProvider,
+        prepared: &Prepared,
+        deliver: &D,
+        loaded: &Loaded,
+        held: Arc<Held>,
+    ) -> Result<D::Output, Failure> {
+        let attempt = Attempt {
+            held: Arc::clone(&held),
+            deadline: self.deadline,
+        };
+        let loaded = loaded.clone();
+        let incoming = match engine.send(prepared, &loaded.credential, attempt).await {
+            Ok(Reply::Bytes(head, body)) => {
+                held.set_status(head.status);
+                self.heed_head(&head);
+                if redirect::is_redirect(head.status) {
+                    let error =
+                        Error::new(Kind::Redirect, "this endpoint's redirects are not followed")
+                            .with_status(head.status);
+                    return Err(fail(error, held, loaded));
+                }
+                if !(200..300).contains(&head.status) {
+                    let error = self.judge(engine, &head, &body);
+                    return Err(fail(error, held, loaded));
+                }
+                Incoming::Bytes(head, body)
+            }
+            Ok(Reply::Events(head, events)) => {
+                held.set_status(head.status);
+                Incoming::Events(head, events)
+            }
+            Err(error) => {
+                if let Some(status) = error.status() {
+                    held.set_status(status);
+                }
+                self.heed_error(&error);
+                return Err(fail(error, held, loaded));
+            }
+        };
+        self.deliver(deliver, incoming, held, loaded).await
+    }
+
+    async fn deliver<D: Deliver>(
+        &self,
+        deliver: &D,
+        incoming: Incoming,
+        held: Arc<Held>,
+        loaded: Loaded,
+    ) -> Result<D::Output, Failure> {
+        match deliver.deliver(self, incoming, &held, &loaded).await {
+            Ok(output) => Ok(output),
+            Err(error) => {
+                self.heed_error(&error);
+                Err(fail(error, held, loaded))
+            }
+        }
+    }
+
+    /// An answer that is no success: its head's hint cools the scope before its body is even read.
+    async fn classify(
+        &self,
+        codec: &(impl Codec + ?Sized),
+        head: &Head,
+        body: ResponseBody,
+    ) -> Error {
+        self.heed_head(head);
+        let body = read_error_body(body).await;
+        self.judge(codec, head, &body)
+    }
+
+    fn judge(&self, codec: &(impl Codec + ?Sized), head: &Head, body: &[u8]) -> Error {
+        let mut error = codec.classify(head, body).with_status(head.status);
+        if error.request_id().is_none()
+            && let Some(id) = codec.request_id(head)
+        {
+            error = error.with_request_id(id);
+        }
+        error = with_hint(error, head);
+        self.heed_error(&error);
+        error
+    }
+
+    /// A 429's hint opens the scope's cooldown at its head, before anyone else can slip through.
+    fn heed_head(&self, head: &Head) {
+        if head.status == 429
+            && let Some(wait) = hint(head)
+        {
+            self.handle.lease.cool_for(wait);
+        }
+    }
+
+    /// A rate limit told in a body or in band does the same, once it is read.
+    pub(crate) fn heed_error(&self, error: &Error) {
+        if matches!(error.kind(), Kind::RateLimited | Kind::QuotaExhausted)
+            && let Some(wait) = error.retry_after()
+        {
+            self.handle.lease.cool_for(wait);
+        }
+    }
+
+    /// Adds whose call it was and how many requests left for it.
+    pub(crate) fn name(&self, error: Error) -> Error {
+        let handle = &*self.handle;
+        error
+            .with_call(
+                &handle.entry.provider,
+                handle.entry.operation,
+                &handle.entry.model,
+            )
+            .with_scope(handle.lease.key().to_string())
+            .with_attempts(self.sent.load(Ordering::Relaxed))
+    }
+}
+
+/// The longest wait the head of an answer asks for.
+fn hint(head: &Head) -> Option<Duration> {
+    #[allow(clippy::disallowed_methods)]
+    // An HTTP date without the answer's own Date is measured against the wall clock.
+    retry_after::hint(&head.headers, SystemTime::now())
+}
+
+/// Joins the head's hint with the body's where the error is of a kind that may wait: the longer counts.
+pub(crate) fn with_hint(error: Error, head: &Head) -> Error {
+    let waits = matches!(
+        error.kind(),
+        Kind::RateLimited | Kind::QuotaExhausted | Kind::Overloaded
+    ) || matches!(head.status, 429 | 503 | 529);
+    match hint(head) {
+        Some(wait) if waits => {
+            let longest = error.retry_after().map_or(wait, |body| body.max(wait));
+            error.with_retry_after(longest)
+        }
+        _ => error,
+    }
+}
+
+/// Whether the loop sends again: the error must be one that a retry can cure, and its status one of those retried.
+fn may_retry(error: &Error) -> bool {
+    error.is_retryable()
+        && error.status().is_none_or(|status| {
+            matches!(status, 200..=299 | 408 | 429 | 500 | 502 | 503 | 504 | 529)
+        })
+}
+
+fn fail(error: Error, held: Arc<Held>, loaded: Loaded) -> Failure {
+    Failure {
+        error,
+        held: Some(held),
+        loaded: Some(loaded),
+    }
+}
+
+fn merge(into: &mut HeaderMap, from: &HeaderMap) {
+    for (name, value) in from {
+        into.insert(name.clone(), value.clone());
+    }
+}
+
+fn request(
+    url: &url::Url,
+    headers: &HeaderMap,
+    prepared: &Prepared,
+) -> Result<http::Request<bytes::Bytes>> {
+    let mut request = http::Request::builder()
+        .method(http::Method::POST)
+        .uri(url.as_str())
+        .body(prepared.body.clone())
+        .map_err(|e| {
+            Error::new(
+                Kind::InvalidRequest,
+                format!("the URL can't be requested: {e}"),
+            )
+        })?;
+    *request.headers_mut() = headers.clone();
+    Ok(request)
+}
+
+impl Handle {
+    /// A refused admission as the call's error.
+    fn refusal(&self, refused: AdmitError) -> Error {
+        match &refused {
+            AdmitError::ExceedsBudget { cost, budget } => Error::new(
+                Kind::ExceedsTokenBudget,
+                format!("one attempt costs {cost} tokens, tokens_per_minute allows {budget}"),
+            ),
+            AdmitError::Deadline { retry_after, .. } => {
+                let error = Error::new(Kind::DeadlineExceeded, refused.to_string());
+                match retry_after {
+                    Some(wait) => error.with_retry_after(*wait),
+                    None => error,
+                }
+            }
+            _ => Error::new(Kind::DeadlineExceeded, refused.to_string()),
+        }
+    }
+}

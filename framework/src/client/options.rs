@@ -1,0 +1,62 @@
+//! What a caller may say about one call.
+
+use std::time::Duration;
+
+use antfly_limiter::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::handle::Handle;
+
+/// Bounds and wishes of one call. The default: the entry's `timeout_ms`, no cancellation, no raw answer.
+#[derive(Clone, Debug, Default)]
+pub struct CallOptions {
+    /// Time for the call in all: credentials, waits, attempts, backoff and body. Of a stream too, to its end.
+    pub timeout: Option<Duration>,
+    /// The same as a point on the client's clock; the earlier of the two counts.
+    pub deadline: Option<Instant>,
+    /// Ends the call, or its stream, when cancelled.
+    pub cancel: Option<CancellationToken>,
+    /// Asks for the answer as the provider sent it ([`crate::Generation::raw`]).
+    pub raw: bool,
+}
+
+impl CallOptions {
+    /// A call with this much time.
+    pub fn timeout(timeout: Duration) -> Self {
+        CallOptions {
+            timeout: Some(timeout),
+            ..Self::default()
+        }
+    }
+
+    /// Adds a cancellation.
+    #[must_use]
+    pub fn with_cancel(mut self, cancel: CancellationToken) -> Self {
+        self.cancel = Some(cancel);
+        self
+    }
+
+    /// Asks for the raw answer.
+    #[must_use]
+    pub fn with_raw(mut self) -> Self {
+        self.raw = true;
+        self
+    }
+
+    /// The caller's own deadline, if there is one.
+    pub(crate) fn own_deadline(&self, handle: &Handle) -> Option<Instant> {
+        let by_timeout = self
+            .timeout
+            .map(|timeout| handle.time.now().saturating_add(timeout));
+        match (by_timeout, self.deadline) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// The deadline of a call: the caller's, else the entry's.
+    pub(crate) fn deadline(&self, handle: &Handle) -> Instant {
+        self.own_deadline(handle)
+            .unwrap_or_else(|| handle.time.now().saturating_add(handle.entry.timeout))
+    }
+}

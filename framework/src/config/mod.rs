@@ -1,0 +1,28 @@
+//! Configuration: one JSON document of named entries, parsed once into valid types.
+//!
+//! [`Document`] is the whole, [`EntryConfig`] one entry (also made in Rust), [`Env`] the environment. `policy` makes a
+//! [`Policy`](antfly_limiter::Policy) of `rate_limit`, the flat legacy keys and the environment; [`fingerprint()`] says what
+//! shapes an embedder's vectors. `fields` reads JSON objects, `tree` the text.
+
+mod document;
+mod entry;
+mod env;
+mod fields;
+mod fingerprint;
+mod parse;
+mod policy;
+mod tree;
+
+pub use document::Document;
+pub use entry::{
+    Admission, EmbedOptions, EncodingFormat, EntryConfig, GenerateOptions, KeySetting, Legacy,
+    ProxySetting, Redirects, RerankOptions, RetryConfig,
+};
+pub use env::Env;
+pub use fingerprint::fingerprint;
+pub use policy::effective_policy;
+
+/// The nearest of `known` to `word`, when it is near at all: for "did you mean".
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    fields::nearest(word, known)
+}

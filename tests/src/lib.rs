@@ -1,0 +1,2 @@
+//! Helpers of the behaviour tests.
+#![forbid(unsafe_code)]
