@@ -37,7 +37,6 @@ impl Policy {
     };
 
     /// Starts from no limit.
-    #[must_use]
     pub fn builder() -> PolicyBuilder {
         PolicyBuilder::default()
     }

@@ -54,7 +54,9 @@ struct List {
 pub(crate) struct Wakes {
     first: Option<Waker>,
     rest: Vec<Waker>,
-    pub(crate) discarded: Option<Waker>,
+    /// Dropping a waker can run anything as well.
+    discarded: Option<Waker>,
+    also_discarded: Vec<Waker>,
 }
 
 #[derive(Debug)]
@@ -177,7 +179,7 @@ impl Queue {
         let slot = self.at_mut(id);
         slot.place = Place::Free;
         slot.next = free;
-        wakes.discarded = slot.waker.take();
+        wakes.discard(slot.waker.take());
         self.free = id;
         self.used -= 1;
         if self.used == 0 && self.slots.capacity() > 64 {
@@ -488,6 +490,13 @@ impl Wakes {
         }
     }
 
+    /// Keeps one that is only to be dropped.
+    pub(crate) fn discard(&mut self, waker: Option<Waker>) {
+        if let Some(old) = waker.and_then(|waker| self.discarded.replace(waker)) {
+            self.also_discarded.push(old);
+        }
+    }
+
     /// Wakes them in order. One that panics does not cost the others their wake-up.
     pub(crate) fn wake(self) {
         let mut panicked = None;
@@ -495,7 +504,6 @@ impl Wakes {
             let woken = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| waker.wake()));
             panicked = woken.err().or(panicked);
         }
-        drop(self.discarded);
         if let Some(payload) = panicked {
             std::panic::resume_unwind(payload);
         }

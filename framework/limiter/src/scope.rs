@@ -48,6 +48,8 @@ pub(crate) struct Scope {
     completion_until: Instant,
     /// Slots may count from here: since when nothing but the request rate has kept the queue waiting.
     slots_from: Instant,
+    /// Until when the head of the line has lacked tokens.
+    tokens_due: Instant,
     /// The largest time seen; an older reading counts as this one.
     now: Instant,
     ramp: Option<Ramp>,
@@ -63,6 +65,7 @@ impl Scope {
             cooldown_until: Instant::ZERO,
             completion_until: Instant::ZERO,
             slots_from: now,
+            tokens_due: Instant::ZERO,
             now,
             ramp: None,
         };
@@ -137,9 +140,6 @@ impl Scope {
             let tokens = self
                 .tokens
                 .due(now, units(cost).saturating_add(ahead.tokens), capacity);
-            if tokens > now {
-                self.slots_from = self.slots_from.max(tokens);
-            }
             at = at.max(tokens);
         }
         if at > now {
@@ -217,6 +217,19 @@ impl Scope {
     pub(crate) fn line_forms(&mut self, now: Instant) {
         let now = self.see(now);
         self.slots_from = self.slots_from.max(now);
+    }
+
+    /// One of this cost is at the head of the line: while it lacks tokens, no slot counts.
+    pub(crate) fn heads_the_line(&mut self, now: Instant, cost: u64) {
+        let now = self.see(now);
+        if let Some(capacity) = self.token_capacity() {
+            let due = self.tokens.due(now, units(cost), capacity);
+            self.tokens_due = if due > now {
+                due
+            } else {
+                self.tokens_due.min(now)
+            };
+        }
     }
 
     /// The line is empty, which ends the slow restart.
@@ -341,7 +354,11 @@ impl Scope {
             return now;
         }
         let grace = Instant::from_nanos(now.as_nanos().saturating_sub(GRACE));
-        grace.max(self.slots_from).max(self.requests.at()).min(now)
+        grace
+            .max(self.slots_from)
+            .max(self.tokens_due)
+            .max(self.requests.at())
+            .min(now)
     }
 
     fn restart_slowly(&mut self, from: Instant) {

@@ -373,7 +373,8 @@ impl Shared {
         }
         match want {
             Want::ClaimOrWait(waker) | Want::Wait(waker) => {
-                wakes.discarded = state.queue().set_waker(id, waker);
+                let old = state.queue().set_waker(id, waker);
+                wakes.discard(old);
                 Step::Pending
             }
             Want::ClaimOrAsk => Step::NeedsWaker,
@@ -520,6 +521,9 @@ impl State {
         }
         let mut due = None;
         while let Some(id) = queue.candidate() {
+            if queue.booked() == Ahead::default() {
+                self.core.heads_the_line(now, queue.cost(id));
+            }
             match self.core.verdict(now, queue.cost(id), queue.booked(), true) {
                 Verdict::Admit => queue.invite(id, now, wakes),
                 Verdict::WaitUntil(at) => {

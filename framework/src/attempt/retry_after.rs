@@ -36,7 +36,7 @@ pub fn parse_proto_duration(text: &str) -> Option<Duration> {
 }
 
 /// A duration as a sequence of decimals and units: `7.66s`, `2m59.56s`, `23h47m36.648s`, `12ms`.
-fn parse_duration(text: &str) -> Option<Duration> {
+pub fn parse_duration(text: &str) -> Option<Duration> {
     let mut rest = text;
     let mut sum = Duration::ZERO;
     if rest.is_empty() {

@@ -155,13 +155,11 @@ impl Time {
     }
 
     /// Waits until `at`; ready at once if that has passed.
-    #[must_use]
     pub fn sleep_until(&self, at: Instant) -> Sleep {
         Sleep::new(self.clone(), at)
     }
 
     /// Waits for `duration`, counted from this call.
-    #[must_use]
     pub fn sleep(&self, duration: Duration) -> Sleep {
         self.sleep_until(self.now().saturating_add(duration))
     }
