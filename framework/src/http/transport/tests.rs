@@ -1,7 +1,7 @@
 use super::*;
 use crate::config::ProxySetting;
 use crate::http::{ERROR_BODY_BYTES, EventStreamParser, read_bounded, read_error_body};
-use crate::testing::server::{Gate, Reply, Server};
+use crate::testing::{Gate, Reply, Server};
 
 fn transport() -> Transport {
     Transport::new(&TransportConfig {
