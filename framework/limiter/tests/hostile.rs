@@ -35,6 +35,17 @@ fn a_process_suspended_for_an_hour_earns_no_more_than_five_milliseconds() {
 }
 
 #[test]
+fn sleepers_that_show_up_again_earn_no_catch_up() {
+    let world = world();
+    let lease = world.lease(|p| p.requests_per_minute(300_000));
+    lease.try_admit(0).unwrap().finish();
+    let mut waiters: Vec<_> = (0..20).map(|_| waiting(&lease, 0)).collect();
+    world.clock.advance(secs(1));
+    waiters.retain_mut(|waiter| waiter.poll().is_pending());
+    assert_eq!(waiters.len(), 19);
+}
+
+#[test]
 fn a_suspended_restart_after_a_cooldown_goes_on_where_it_was() {
     let driver = Arc::new(Jumping::default());
     let limiter = Limiter::new(Time::new(driver.clone()));

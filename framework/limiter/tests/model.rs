@@ -71,7 +71,7 @@ fn policies() -> impl Strategy<Value = Policy> {
             if let Some(limit) = tpm {
                 builder = builder.tokens_per_minute(limit);
             }
-            builder.build().unwrap()
+            builder.build().expect("a valid policy")
         })
 }
 
@@ -155,7 +155,7 @@ impl Model {
     fn finish(&mut self, now: i128) {
         self.active -= 1;
         if self.policy.pacing() == Pacing::Completion {
-            let rate = i128::from(self.policy.requests_per_minute().unwrap());
+            let rate = i128::from(self.policy.requests_per_minute().expect("completion has a rate"));
             self.completion = self.completion.max(now + (UNIT + rate - 1) / rate);
         }
     }

@@ -136,7 +136,14 @@ pub fn secs(secs: u64) -> Duration {
 /// A clock that jumps: alarms ring only after it has arrived, as they do when a process wakes from suspension.
 #[derive(Default)]
 pub struct Jumping {
-    state: Mutex<(Instant, u64, BTreeMap<AlarmKey, Arc<dyn Alarm>>)>,
+    state: Mutex<JumpingState>,
+}
+
+#[derive(Default)]
+struct JumpingState {
+    now: Instant,
+    next_id: u64,
+    alarms: BTreeMap<AlarmKey, Arc<dyn Alarm>>,
 }
 
 impl std::fmt::Debug for Jumping {
@@ -146,13 +153,17 @@ impl std::fmt::Debug for Jumping {
 }
 
 impl Jumping {
+    fn lock(&self) -> std::sync::MutexGuard<'_, JumpingState> {
+        self.state.lock().expect("not poisoned")
+    }
+
     pub fn jump(&self, by: Duration) {
         let to = self.now().saturating_add(by);
         self.set(to);
         loop {
             let due = {
-                let mut state = self.state.lock().unwrap();
-                match state.2.first_entry() {
+                let mut state = self.lock();
+                match state.alarms.first_entry() {
                     Some(first) if first.key().at() <= to => first.remove(),
                     _ => return,
                 }
@@ -163,28 +174,28 @@ impl Jumping {
 
     /// Shows another time and rings nothing.
     pub fn set(&self, to: Instant) {
-        self.state.lock().unwrap().0 = to;
+        self.lock().now = to;
     }
 
     pub fn armed(&self) -> usize {
-        self.state.lock().unwrap().2.len()
+        self.lock().alarms.len()
     }
 }
 
 impl Driver for Jumping {
     fn now(&self) -> Instant {
-        self.state.lock().unwrap().0
+        self.lock().now
     }
 
     fn arm(&self, at: Instant, alarm: Arc<dyn Alarm>) -> AlarmKey {
-        let mut state = self.state.lock().unwrap();
-        state.1 += 1;
-        let key = AlarmKey::new(at, state.1);
-        state.2.insert(key, alarm);
+        let mut state = self.lock();
+        state.next_id += 1;
+        let key = AlarmKey::new(at, state.next_id);
+        state.alarms.insert(key, alarm);
         key
     }
 
     fn disarm(&self, key: AlarmKey) {
-        self.state.lock().unwrap().2.remove(&key);
+        self.lock().alarms.remove(&key);
     }
 }
