@@ -6,5 +6,4 @@ mod credentials;
 mod engine;
 mod http_route;
 mod local;
-mod secrets_nowhere;
 mod support;

@@ -48,8 +48,8 @@ pub enum Redirects {
     None,
 }
 
-/// Which proxy the model's endpoint is reached through.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+/// Which proxy the model's endpoint is reached through. `Debug` never shows a URL: it may hold a password.
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ProxySetting {
     /// What the usual variables say.
@@ -59,6 +59,16 @@ pub enum ProxySetting {
     None,
     /// This one.
     Url(String),
+}
+
+impl fmt::Debug for ProxySetting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ProxySetting::Environment => "Environment",
+            ProxySetting::None => "None",
+            ProxySetting::Url(_) => "Url(..)",
+        })
+    }
 }
 
 /// The flat legacy limits of an embedder.

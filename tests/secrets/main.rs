@@ -1,4 +1,7 @@
-//! A key is looked for wherever text comes out: errors, `Debug`, logs.
+//! A key is looked for wherever text comes out: errors, `Debug`, logs. A process of its own: whether a log line is made at all is
+//! decided once a process, by whoever logs first.
+#![forbid(unsafe_code)]
+#![allow(missing_docs)]
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
