@@ -1,0 +1,90 @@
+//! Embedding, generation and reranking providers behind one API, with every HTTP attempt admitted by a shared limiter.
+//!
+//! This crate is the front door: it re-exports [`antfly_framework`] whole and adds the adapters. [`client`] has every plugin
+//! that is compiled in; [`client_builder`] is the same with everything else still open (limiter, secrets, clock, engine).
+//!
+//! # Reading order
+//! [`registry`] names the plugins. Each adapter is one folder with the same files: `mod` (what it is), `config` (how an entry
+//! becomes one), `wire` (requests and answers), `error` (what a refusal means).
+//!
+//! # Features
+//! - `openai` (default): OpenAI and servers that speak its wire; embed and generate.
+//! - `antfly-reranker` (default): the remote Antfly reranker.
+//!
+//! A feature links an adapter in; it changes nothing about the entries of another.
+
+#![forbid(unsafe_code)]
+
+pub use antfly_framework::*;
+
+#[cfg(feature = "openai")]
+pub mod openai;
+
+#[cfg(feature = "antfly-reranker")]
+pub use antfly_reranker;
+
+/// Every plugin compiled into this crate.
+///
+/// Naming them here is what links them in: a plugin crate that a binary never names registers nothing.
+///
+/// # Errors
+/// `config` when two of them claim the same name and operation, which a released version never does.
+pub fn registry() -> Result<Registry> {
+    let mut registry = Registry::with_inventory()?;
+    for plugin in plugins() {
+        registry.register(*plugin)?;
+    }
+    Ok(registry)
+}
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+/// The plugins of this crate.
+fn plugins() -> &'static [Plugin] {
+    &[
+        #[cfg(feature = "openai")]
+        openai::PLUGIN,
+        #[cfg(feature = "antfly-reranker")]
+        antfly_reranker::PLUGIN,
+    ]
+}
+
+/// A builder of clients that know every plugin compiled in, and those that other crates of the binary submit.
+///
+/// # Errors
+/// As for [`registry`].
+pub fn client_builder() -> Result<ClientBuilder> {
+    Ok(Client::builder().registry(registry()?))
+}
+
+/// A client with every plugin compiled in, the process's limiter and the process's environment.
+///
+/// # Errors
+/// As for [`registry`].
+pub fn client() -> Result<Client> {
+    client_builder()?.build()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_plugin_compiled_in_is_registered() {
+        let registry = super::registry().unwrap();
+        let there: Vec<_> = registry
+            .iter()
+            .map(|(name, operation, _)| (name, operation.as_str()))
+            .collect();
+        #[cfg(all(feature = "openai", feature = "antfly-reranker"))]
+        assert_eq!(
+            there,
+            [
+                ("antfly", "rerank"),
+                ("openai", "embed"),
+                ("openai", "generate")
+            ]
+        );
+        assert!(there.len() <= 3);
+    }
+}
