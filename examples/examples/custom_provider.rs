@@ -1,8 +1,6 @@
 //! A provider of one's own, as a crate outside this workspace would write it. It says what its endpoint is and translates; the
 //! framework admits every request of it like anyone else's.
 
-mod support;
-
 use std::sync::Arc;
 
 use antfly_providers::content::MediaSupport;
@@ -49,7 +47,7 @@ impl Acme {
             MediaSupport::None,
             1024,
         );
-        let url = endpoint.join("vectors");
+        let url = endpoint.join("vectors")?;
         Ok(Acme { url, declared })
     }
 }
@@ -92,7 +90,10 @@ impl HttpProvider for Acme {
 
 impl EmbedCodec for Acme {
     fn limits(&self) -> BatchLimits {
-        BatchLimits { max_items: 2, max_bytes: 10_000 }
+        BatchLimits {
+            max_items: 2,
+            max_bytes: 10_000,
+        }
     }
     fn prepare(&self, part: &EmbedPart<'_>) -> Result<Prepared> {
         let texts: Vec<_> = part.inputs.iter().filter_map(EmbedInput::as_text).collect();
@@ -109,7 +110,7 @@ impl EmbedCodec for Acme {
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let server = support::vectors().await;
+    let server = antfly_examples::vectors();
     let mut registry = Registry::new();
     registry.register(PLUGIN)?;
     let client = Client::builder().registry(registry).build()?;
@@ -122,13 +123,15 @@ async fn main() -> Result<()> {
         }),
     )?;
     let embedder = client.embedder(&entry)?;
-    let vectors = embedder.embed(EmbedRequest::texts(["a", "bb", "ccc"])).await?;
+    let vectors = embedder
+        .embed(EmbedRequest::texts(["a", "bb", "ccc"]))
+        .await?;
     let scope = embedder.scope_snapshot();
-    support::say(&format!(
+    antfly_examples::say(&format!(
         "{} vectors of {} numbers in {} admitted requests, {} at the server",
         vectors.len(),
         vectors.dim(),
-        scope.admitted,
+        scope.counters.admitted,
         server.requests().len(),
     ));
     Ok(())
