@@ -1,0 +1,149 @@
+//! `check` and `providers`.
+
+use antfly_framework::testing::{Reply, Server};
+use serde_json::{Value, json};
+
+use crate::support::{Folder, run, text};
+
+#[test]
+fn every_entry_is_shown_with_its_effective_scope_and_policy() {
+    let folder = Folder::new();
+    let limit = json!({"requests_per_minute": 120, "burst": 2, "max_concurrency": 4, "tokens_per_minute": 120_000});
+    let document = json!({
+        "embedders": {"docs": {"provider": "openai", "model": "small", "url": "HTTP://Example.com:80/", "api_key": "k", "rate_limit": limit}},
+        "generators": {"writer": {"provider": "openai", "model": "big", "url": "http://example.com/v1", "api_key": "${secret:openai.api_key}"}},
+    });
+    let secrets = json!({"secrets": [{"key": "openai.api_key", "value": "s3cr3t"}]});
+    folder.write("secrets.json", secrets);
+    let mut document = document;
+    document["secrets"] = json!({"file": "secrets.json"});
+    let config = text(&folder.write("config.json", document));
+    let out = run(&["check", "--config", &config], "");
+    assert_eq!(out.code, Some(0), "{}", out.stderr);
+    let got = out.lines();
+    assert_eq!(got.len(), 2);
+    let docs = &got[0];
+    assert_eq!(docs["entry"], "embedders.docs");
+    assert_eq!(docs["provider"], "openai");
+    assert_eq!(docs["operation"], "embed");
+    assert_eq!(docs["scope"]["endpoint"], "http://example.com/v1");
+    assert_eq!(docs["scope"]["model"], "small");
+    assert_eq!(docs["scope"]["operation"], "embed");
+    let policy = json!({
+        "requests_per_minute": 120, "burst": 2, "max_concurrency": 4, "tokens_per_minute": 120_000, "pacing": "token_bucket",
+    });
+    assert_eq!(docs["policy"], policy);
+    assert!(docs["fingerprint"].is_string());
+    let writer = &got[1];
+    assert_eq!(writer["entry"], "generators.writer");
+    assert_eq!(writer["policy"], Value::Null);
+    assert_eq!(writer.get("fingerprint"), None);
+    assert!(!out.stdout.contains("s3cr3t"));
+    // Fields come in the order of the scope.
+    let first = out.stdout.lines().next().unwrap();
+    let places: Vec<_> = [
+        "\"entry\"",
+        "\"provider\"",
+        "\"operation\"",
+        "\"scope\"",
+        "\"endpoint\"",
+        "\"model\"",
+        "\"credential\"",
+        "\"policy\"",
+        "\"fingerprint\"",
+    ]
+    .map(|name| first.find(name).unwrap())
+    .into();
+    assert!(places.is_sorted(), "{first}");
+}
+
+#[test]
+fn entries_that_conflict_are_named() {
+    let folder = Folder::new();
+    let entry = |rpm: u32| json!({"provider": "openai", "model": "m", "url": "http://example.com", "api_key": "k", "rate_limit": {"requests_per_minute": rpm}});
+    let document = json!({"embedders": {"a": entry(60), "b": entry(60), "c": entry(61)}});
+    let config = text(&folder.write("config.json", document));
+    let out = run(&["check", "--config", &config], "");
+    assert_eq!(out.code, Some(2));
+    assert!(
+        out.stderr.contains("embedders.a and embedders.c"),
+        "{}",
+        out.stderr
+    );
+    assert!(!out.stderr.contains("embedders.b"), "{}", out.stderr);
+    // The same two are refused where both are used, and only there.
+    let args = ["embed", "--config", &config, "--name", "a", "--name", "c"];
+    let out = run(&args, "\"x\"\n");
+    assert_eq!(out.code, Some(2));
+    assert!(out.stderr.contains("policy_conflict"), "{}", out.stderr);
+    assert_eq!(out.stdout, "");
+    let args = ["embed", "--config", &config, "--name", "a", "--name", "b"];
+    assert_eq!(run(&args, "").code, Some(0));
+}
+
+#[test]
+fn every_bad_entry_is_reported() {
+    let folder = Folder::new();
+    let document = json!({
+        "embedders": {
+            "bad": {"provider": "openai", "model": "m", "api_key": "k", "rate_limit": {"burst": 0}},
+            "good": {"provider": "openai", "model": "m", "api_key": "k"},
+            "odd": {"provider": "nobody", "model": "m"},
+        },
+    });
+    let config = text(&folder.write("config.json", document));
+    let out = run(&["check", "--config", &config], "");
+    assert_eq!(out.code, Some(2));
+    assert!(
+        out.stderr.contains("embedders.bad.rate_limit.burst"),
+        "{}",
+        out.stderr
+    );
+    assert!(
+        out.stderr.contains("embedders.odd.provider"),
+        "{}",
+        out.stderr
+    );
+    assert_eq!(out.stderr.lines().count(), 2, "{}", out.stderr);
+    assert_eq!(out.lines()[0]["entry"], "embedders.good");
+}
+
+#[test]
+fn checking_opens_no_connection() {
+    let server = Server::always(Reply::status(500));
+    let folder = Folder::new();
+    let entry = json!({"provider": "openai", "model": "m", "url": server.url()});
+    let config = text(&folder.write(
+        "config.json",
+        json!({"embedders": {"a": entry}, "generators": {"b": entry}}),
+    ));
+    let out = run(&["check", "--config", &config], "");
+    assert_eq!(out.code, Some(0), "{}", out.stderr);
+    assert_eq!(server.connections(), 0);
+}
+
+#[test]
+fn providers_are_listed_with_their_operations() {
+    let out = run(&["providers"], "");
+    assert_eq!(out.code, Some(0), "{}", out.stderr);
+    assert!(
+        out.lines()
+            .contains(&json!({"provider": "openai", "operations": ["embed", "generate"]})),
+        "{}",
+        out.stdout
+    );
+}
+
+#[test]
+fn a_configuration_on_standard_input_is_checked_and_a_lone_entry_is_not_guessed_at() {
+    let entry = json!({"provider": "openai", "model": "m", "api_key": "k"});
+    let out = run(
+        &["check", "--config", "-"],
+        &json!({"generators": {"g": entry}}).to_string(),
+    );
+    assert_eq!(out.code, Some(0), "{}", out.stderr);
+    assert_eq!(out.lines()[0]["entry"], "generators.g");
+    let out = run(&["check", "--config", "-"], &entry.to_string());
+    assert_eq!(out.code, Some(2));
+    assert!(out.stderr.contains("which operation"), "{}", out.stderr);
+}
