@@ -221,6 +221,24 @@ impl Queue {
         self.at(id).place == Place::Invited && self.invited.head == id
     }
 
+    /// Whether its invitation has lapsed, noticed or not.
+    pub(crate) fn overslept(&self, id: u32, now: Instant) -> bool {
+        match self.at(id).place {
+            Place::Asleep => true,
+            Place::Invited => self.at(id).until <= now,
+            _ => false,
+        }
+    }
+
+    /// Wakes one that waits to be told what it could know already.
+    pub(crate) fn tell(&mut self, id: u32, wakes: &mut Wakes) {
+        let told =
+            matches!(self.at(id).place, Place::Asleep | Place::Failed(_)) || self.may_claim(id);
+        if told {
+            wakes.push(self.at_mut(id).waker.take());
+        }
+    }
+
     /// Invites the candidate.
     pub(crate) fn invite(&mut self, id: u32, now: Instant, wakes: &mut Wakes) {
         self.detach(id, now, wakes);
@@ -250,7 +268,7 @@ impl Queue {
         self.detach(id, now, wakes);
     }
 
-    /// A sleeper shows up again.
+    /// A sleeper shows up again, at its own place.
     pub(crate) fn rejoin(&mut self, id: u32) {
         if self.at(id).place == Place::Asleep {
             self.enter(id, Place::Senior);

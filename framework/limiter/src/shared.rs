@@ -346,7 +346,8 @@ impl Shared {
         now: Instant,
         wakes: &mut Wakes,
     ) -> Step {
-        if state.queue().place(id) == Place::Asleep {
+        if state.queue().overslept(id, now) {
+            state.queue().fall_asleep(id, now, wakes);
             if state.in_line() == 0 {
                 state.core.line_forms(now);
             }
@@ -375,6 +376,8 @@ impl Shared {
             Want::ClaimOrWait(waker) | Want::Wait(waker) => {
                 let old = state.queue().set_waker(id, waker);
                 wakes.discard(old);
+                // Whatever happened meanwhile that it would have been told of, it is told of now.
+                state.queue().tell(id, wakes);
                 Step::Pending
             }
             Want::ClaimOrAsk => Step::NeedsWaker,
@@ -415,11 +418,13 @@ impl Shared {
             let Some(me) = self.me.upgrade() else { return };
             state.timer = Some(self.time.arm(at, me));
             // The clock may have passed the alarm before it was armed.
-            let later = state.core.see(self.time.now());
-            if later < at {
+            now = state.core.see(self.time.now());
+            if now < at {
                 return;
             }
-            now = later;
+            if let Some(timer) = state.timer.take() {
+                self.time.disarm(timer);
+            }
         }
         if let Some(timer) = state.timer.take() {
             self.time.disarm(timer);

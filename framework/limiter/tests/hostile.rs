@@ -46,6 +46,21 @@ fn sleepers_that_show_up_again_earn_no_catch_up() {
 }
 
 #[test]
+fn one_that_comes_late_before_its_lapse_was_noticed_is_not_forgotten() {
+    let driver = Arc::new(Jumping::default());
+    let limiter = Limiter::new(Time::new(driver.clone()));
+    let lease = limiter
+        .lease(&key("a"), policy(|p| p.requests_per_minute(60)))
+        .unwrap();
+    lease.try_admit(0).unwrap().finish();
+    let mut waiter = waiting(&lease, 0);
+    driver.jump(secs(1));
+    assert!(waiter.woken());
+    driver.set(Instant::from_nanos(1_006_000_000));
+    let _permit = granted(waiter.run());
+}
+
+#[test]
 fn a_suspended_restart_after_a_cooldown_goes_on_where_it_was() {
     let driver = Arc::new(Jumping::default());
     let limiter = Limiter::new(Time::new(driver.clone()));

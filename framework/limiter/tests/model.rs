@@ -29,6 +29,8 @@ enum Op {
     Advance(u64),
     /// Only in the careless world: polls one, woken or not.
     Poll(usize),
+    /// Only in the careless world: time passes and no alarm rings yet.
+    Slip(u64),
 }
 
 fn ops() -> impl Strategy<Value = Vec<Op>> {
@@ -42,6 +44,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         4 => (0..1_500_000_000_u64).prop_map(Op::Advance),
         2 => (0..12_000_000_u64).prop_map(Op::Advance),
         4 => any::<usize>().prop_map(Op::Poll),
+        3 => (0..12_000_000_u64).prop_map(Op::Slip),
     ];
     proptest::collection::vec(op, 1..120)
 }
@@ -155,7 +158,11 @@ impl Model {
     fn finish(&mut self, now: i128) {
         self.active -= 1;
         if self.policy.pacing() == Pacing::Completion {
-            let rate = i128::from(self.policy.requests_per_minute().expect("completion has a rate"));
+            let rate = i128::from(
+                self.policy
+                    .requests_per_minute()
+                    .expect("completion has a rate"),
+            );
             self.completion = self.completion.max(now + (UNIT + rate - 1) / rate);
         }
     }
@@ -437,6 +444,7 @@ impl Careless {
             }
             Op::Advance(by) => self.clock.jump(Duration::from_nanos(by)),
             Op::Poll(n) if !self.line.is_empty() => self.poll(n % self.line.len()),
+            Op::Slip(by) => self.clock.set(now.saturating_add(Duration::from_nanos(by))),
             _ => {}
         }
         self.check_windows();
@@ -470,12 +478,14 @@ impl Careless {
         }
     }
 
-    /// Once everyone is prompt again, everyone gets through.
+    /// Once everyone comes when woken, everyone gets through.
     fn drain(&mut self) {
         for _ in 0..10_000 {
-            (0..self.line.len())
-                .rev()
-                .for_each(|index| self.poll(index));
+            for index in (0..self.line.len()).rev() {
+                if self.line[index].2.woken() {
+                    self.poll(index);
+                }
+            }
             while !self.held.is_empty() {
                 self.step(&Op::Finish(0));
             }
