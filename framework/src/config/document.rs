@@ -1,10 +1,8 @@
 //! The whole document: named entries and where secrets are.
 
-use serde_json::Value;
-
 use super::entry::EntryConfig;
 use super::fields::{Fields, join};
-use super::tree;
+use super::tree::{self, Tree};
 use crate::error::{Error, Result};
 use crate::provider::Operation;
 
@@ -32,6 +30,16 @@ impl Document {
         Self::from_value(tree::parse(text)?, None, |_, _| true)
     }
 
+    /// [`Document::parse`] over bytes.
+    ///
+    /// # Errors
+    /// As for [`Document::parse`], and when the bytes are not UTF-8.
+    pub fn from_slice(bytes: &[u8]) -> Result<Self> {
+        let text = std::str::from_utf8(bytes)
+            .map_err(|e| Error::config("configuration", format!("not UTF-8: {e}")))?;
+        Self::parse(text)
+    }
+
     /// Parses a document where entries of one operation are needed: one that is itself an entry (it has `provider`) is taken as
     /// that. Entries of other operations, and those that `used` says no to, are not looked at.
     ///
@@ -48,10 +56,11 @@ impl Document {
     }
 
     fn from_value(
-        value: Value,
+        tree: Tree,
         bare: Option<Operation>,
         used: impl Fn(Operation, &str) -> bool,
     ) -> Result<Self> {
+        let value = &tree.value;
         if value.get("provider").is_some() {
             let operation = bare.ok_or_else(|| {
                 Error::config(
@@ -61,15 +70,19 @@ impl Document {
                 )
             })?;
             return Ok(Document {
-                entries: vec![EntryConfig::from_json(operation, "", value)?],
+                entries: vec![EntryConfig::from_json(operation, "", tree.value)?],
                 secrets_file: None,
             });
         }
-        let top = Fields::of("", &value)?;
+        let top = Fields::of("", value)?;
         top.only(&["embedders", "generators", "rerankers", "secrets"])?;
         let mut document = Document::default();
         for (section, operation) in SECTIONS {
-            for (name, entry) in top.object(section)?.into_iter().flatten() {
+            let Some(entries) = top.object(section)? else {
+                continue;
+            };
+            let entries = tree.names(section).filter_map(|n| entries.get_key_value(n));
+            for (name, entry) in entries {
                 if name.is_empty() {
                     return Err(Error::config(section, "an entry's name is empty"));
                 }

@@ -4,10 +4,9 @@ use std::fmt;
 use std::time::Duration;
 
 use antfly_limiter::Policy;
-use secrecy::SecretString;
 use serde_json::{Map, Value};
 
-use crate::error::{Error, Result};
+use super::key::KeySetting;
 use crate::generate::{ResponseFormat, Tool, ToolChoice};
 use crate::provider::Operation;
 
@@ -164,26 +163,8 @@ pub struct RerankOptions {
     pub template: Option<String>,
 }
 
-/// An `api_key` setting: a literal, or the name of a secret. `Debug` never shows a literal.
+/// One entry: what to call, where, as whom, and within which limits. `Debug` shows no key, no header value and no password.
 #[derive(Clone)]
-pub enum KeySetting {
-    /// The key itself.
-    Literal(SecretString),
-    /// `${secret:name}`.
-    Reference(String),
-}
-
-impl fmt::Debug for KeySetting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            KeySetting::Literal(_) => f.write_str("Literal(..)"),
-            KeySetting::Reference(name) => write!(f, "Reference({name:?})"),
-        }
-    }
-}
-
-/// One entry: what to call, where, as whom, and within which limits.
-#[derive(Clone, Debug)]
 pub struct EntryConfig {
     /// The operation it is for.
     pub operation: Operation,
@@ -307,90 +288,23 @@ impl EntryConfig {
         self
     }
 
+    /// Sets the key.
+    #[must_use]
+    pub fn with_api_key(mut self, key: KeySetting) -> Self {
+        self.api_key = Some(key);
+        self
+    }
+
+    /// Sets the name by which errors and attempts speak of it; its path becomes the name.
+    #[must_use]
+    pub fn with_name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self.path = self.name.clone();
+        self
+    }
+
     /// The path of one of this entry's fields, as errors name it.
     pub fn field(&self, key: &str) -> String {
         super::fields::join(&self.path, key)
-    }
-
-    /// Checks what parsing would have refused, for entries made in Rust.
-    ///
-    /// # Errors
-    /// `config` naming the field and what is allowed.
-    pub fn validate(&self) -> Result<()> {
-        let bad = |key: &str, what: &str| Err(Error::config(self.field(key), what));
-        if self.provider.trim().is_empty() {
-            return bad("provider", "a provider's name is needed");
-        }
-        if self.model.trim().is_empty() {
-            return bad("model", "a model id is needed");
-        }
-        if self.retry.max_attempts == 0 {
-            return bad(
-                "retry.max_attempts",
-                "0 is not allowed; an integer from 1 is",
-            );
-        }
-        if !self.retry.backoff_multiplier.is_finite() || self.retry.backoff_multiplier < 1.0 {
-            return bad("retry.backoff_multiplier", "a number from 1 is allowed");
-        }
-        if self.timeout.is_zero() {
-            return bad("timeout_ms", "0 is not allowed; a call needs time");
-        }
-        if self.stream_idle_timeout.is_zero() {
-            return bad(
-                "stream_idle_timeout_ms",
-                "0 is not allowed; a stream needs time",
-            );
-        }
-        if self.max_response_bytes == 0 || self.max_event_bytes == 0 {
-            return bad(
-                "max_response_bytes",
-                "0 is not allowed; an answer needs room",
-            );
-        }
-        if self.rate_limit.is_some() {
-            for (key, value) in [
-                ("requests_per_minute", self.legacy.requests_per_minute),
-                ("burst", self.legacy.burst),
-            ] {
-                if value.is_some() {
-                    return bad(key, "the flat limits can't stand beside rate_limit");
-                }
-            }
-        }
-        for (name, _) in &self.headers {
-            super::parse::check_header(&self.field("headers"), name)?;
-        }
-        Ok(())
-    }
-
-    /// Refuses fields that belong to other providers: an adapter names those of these that it has: `url`, `api_key`, `project`,
-    /// `organization`, `region`, `profile`, `project_id`, `location`, `credentials_path`, `model_path`, `admission`.
-    ///
-    /// # Errors
-    /// `config` naming the field.
-    pub fn refuse_fields_not_in(&self, has: &[&str]) -> Result<()> {
-        let set = [
-            ("url", self.url.is_some()),
-            ("api_key", self.api_key.is_some()),
-            ("project", self.project.is_some()),
-            ("organization", self.organization.is_some()),
-            ("region", self.region.is_some()),
-            ("profile", self.profile.is_some()),
-            ("project_id", self.project_id.is_some()),
-            ("location", self.location.is_some()),
-            ("credentials_path", self.credentials_path.is_some()),
-            ("model_path", self.model_path.is_some()),
-            ("admission", self.admission.is_some()),
-        ];
-        for (key, is_set) in set {
-            if is_set && !has.contains(&key) {
-                return Err(Error::config(
-                    self.field(key),
-                    format!("provider {:?} has no such field", self.provider),
-                ));
-            }
-        }
-        Ok(())
     }
 }

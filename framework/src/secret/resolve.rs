@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use secrecy::{ExposeSecret as _, SecretString};
 
-use super::check_value;
 use super::source::CredentialSource;
 use super::store::SecretStore;
+use super::{check_value, problem};
 use crate::config::{Env, KeySetting};
 use crate::error::{Error, Kind, Result};
 
@@ -68,7 +68,13 @@ impl Secrets {
 
     fn reference(&self, name: &str, setting: &str) -> Result<ResolvedSecret> {
         if let Some(store) = &self.store
-            && store.holds(name)?
+            && store.holds(name).map_err(|e| {
+                let store = store.id();
+                Error::config(
+                    setting,
+                    format!("secret {name:?} in {store}: {}", e.message()),
+                )
+            })?
         {
             return Ok(ResolvedSecret {
                 source: CredentialSource::store(&store.id(), name),
@@ -78,9 +84,14 @@ impl Secrets {
         }
         let variable = variable(name);
         if let Some(value) = self.env.get(&variable)? {
-            check_value(&variable, value.trim())?;
+            if let Some(problem) = problem(&value) {
+                return Err(Error::config(
+                    setting,
+                    format!("secret {name:?} in the environment as {variable}: {problem}"),
+                ));
+            }
             return Ok(ResolvedSecret {
-                source: CredentialSource::store("env", &variable),
+                source: CredentialSource::secret_env(&variable),
                 setting: setting.to_owned(),
                 from: From::Env(self.env.clone(), variable),
             });

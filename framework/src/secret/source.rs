@@ -22,9 +22,22 @@ impl CredentialSource {
         CredentialSource(format!("env:{name}"))
     }
 
-    /// A name in a secret store.
+    /// A name in a secret store. Different for every pair of the two, whatever characters they hold, and never equal to one of
+    /// [`CredentialSource::secret_env`].
     pub fn store(store: &str, name: &str) -> Self {
-        CredentialSource(format!("secret:{store}:{name}"))
+        // The last colon divides, and a bare `env` is the environment.
+        let mark = if store == "env" || store.starts_with('%') {
+            "%"
+        } else {
+            ""
+        };
+        let name = name.replace('%', "%25").replace(':', "%3A");
+        CredentialSource(format!("secret:{mark}{store}:{name}"))
+    }
+
+    /// A secret reference that the environment answers: another source than [`CredentialSource::env`] of the same variable.
+    pub fn secret_env(variable: &str) -> Self {
+        CredentialSource(format!("secret:env:{variable}"))
     }
 
     /// A key written into the entry: told apart by a hash under keys that this process drew at random, so that no other
