@@ -59,3 +59,8 @@ pub use policy::{Pacing, Policy, PolicyBuilder};
 pub use registry::Limiter;
 pub use snapshot::{Counters, ScopeSnapshot};
 pub use time::{Alarm, AlarmKey, Driver, Elapsed, Instant, ManualClock, Sleep, Time};
+
+/// Compiles and runs what the front page shows.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeDoctests;

@@ -342,6 +342,19 @@ fn a_late_timer_is_caught_up_within_five_milliseconds() {
 }
 
 #[test]
+fn slots_that_passed_while_the_head_lacked_tokens_are_not_caught_up() {
+    let world = world();
+    let lease = world.lease(|p| p.requests_per_minute(300_000).tokens_per_minute(60));
+    lease.try_admit(60).unwrap().finish();
+    let head = waiting(&lease, 60);
+    let mut waiters: Vec<_> = (0..20).map(|_| waiting(&lease, 0)).collect();
+    world.clock.advance(secs(1));
+    drop(head);
+    waiters.retain_mut(|waiter| waiter.run().is_pending());
+    assert_eq!(waiters.len(), 19);
+}
+
+#[test]
 fn a_stale_credential_keeps_its_place_and_pays_nothing() {
     let world = world();
     let lease = world.lease(|p| p.requests_per_minute(60));

@@ -1,0 +1,165 @@
+//! What admission costs, next to a semaphore and a rate limiter that each do a part of it.
+//!
+//! Run with `cargo bench -p antfly-limiter`. Times are for one operation; compare within one run.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::num::NonZeroU32;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use antfly_limiter::{Lease, Limiter, Policy, ScopeKey, Time};
+use divan::Bencher;
+use tokio::sync::Semaphore;
+
+fn main() {
+    divan::main();
+}
+
+const WAITING: [usize; 3] = [100, 10_000, 100_000];
+
+fn lease(policy: Policy) -> Lease {
+    Limiter::new(Time::thread())
+        .lease(&ScopeKey::new([("bench", "a")]), policy)
+        .unwrap()
+}
+
+fn every_limit() -> Policy {
+    Policy::builder()
+        .requests_per_minute(u32::MAX)
+        .burst(u32::MAX)
+        .max_concurrency(1000)
+        .tokens_per_minute(u32::MAX)
+        .build()
+        .unwrap()
+}
+
+fn poll<F: Future + ?Sized>(future: Pin<&mut F>) -> Option<F::Output> {
+    match future.poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    }
+}
+
+mod admit_and_release {
+    use super::*;
+
+    #[divan::bench]
+    fn unlimited(bencher: Bencher) {
+        let lease = lease(Policy::UNLIMITED);
+        bencher.bench_local(|| poll(std::pin::pin!(lease.admit(0, None))).unwrap().unwrap());
+    }
+
+    #[divan::bench]
+    fn every_limit(bencher: Bencher) {
+        let lease = lease(super::every_limit());
+        bencher.bench_local(|| drop(poll(std::pin::pin!(lease.admit(1, None))).unwrap().unwrap()));
+    }
+
+    #[divan::bench]
+    fn every_limit_try_admit(bencher: Bencher) {
+        let lease = lease(super::every_limit());
+        bencher.bench_local(|| drop(lease.try_admit(1).unwrap()));
+    }
+
+    #[divan::bench]
+    fn tokio_semaphore(bencher: Bencher) {
+        let semaphore = Arc::new(Semaphore::new(1000));
+        bencher.bench_local(|| {
+            let acquired = poll(std::pin::pin!(semaphore.clone().acquire_owned()));
+            drop(acquired.unwrap().unwrap());
+        });
+    }
+
+    #[divan::bench]
+    fn governor_check(bencher: Bencher) {
+        let quota = governor::Quota::per_second(NonZeroU32::MAX).allow_burst(NonZeroU32::MAX);
+        let governor = governor::RateLimiter::direct(quota);
+        bencher.bench_local(|| governor.check().is_ok());
+    }
+
+    /// One of a million scopes, taken in turn.
+    #[divan::bench(sample_count = 10, sample_size = 100_000)]
+    fn among_a_million_scopes(bencher: Bencher) {
+        let limiter = Limiter::new(Time::thread());
+        let leases: Vec<_> = (0..1_000_000)
+            .map(|n| {
+                limiter
+                    .lease(
+                        &ScopeKey::new([("model", n.to_string())]),
+                        super::every_limit(),
+                    )
+                    .unwrap()
+            })
+            .collect();
+        let mut at = 0;
+        bencher.bench_local(|| {
+            // Coprime to the number of scopes, so that no cache line is visited twice in a row.
+            at = (at + 611_953) % leases.len();
+            drop(
+                poll(std::pin::pin!(leases[at].admit(1, None)))
+                    .unwrap()
+                    .unwrap(),
+            );
+        });
+    }
+}
+
+/// One joins at the tail, a permit is given back, the head is granted.
+mod enqueue_and_grant {
+    use super::*;
+
+    fn cycle<F: Future>(bencher: Bencher, waiting: usize, first: F::Output, join: impl Fn() -> F) {
+        let enqueue = |line: &mut VecDeque<Pin<Box<F>>>| {
+            let mut waiter = Box::pin(join());
+            assert!(poll(waiter.as_mut()).is_none());
+            line.push_back(waiter);
+        };
+        let (mut line, mut held) = (VecDeque::new(), Some(first));
+        (0..waiting).for_each(|_| enqueue(&mut line));
+        bencher.bench_local(|| {
+            enqueue(&mut line);
+            let mut head = line.pop_front().unwrap();
+            drop(held.take());
+            while held.is_none() {
+                held = poll(head.as_mut());
+            }
+        });
+    }
+
+    #[divan::bench(args = WAITING)]
+    fn antfly(bencher: Bencher, waiting: usize) {
+        let lease = lease(Policy::builder().max_concurrency(1).build().unwrap());
+        cycle(bencher, waiting, Ok(lease.try_admit(0).unwrap()), || {
+            lease.admit(0, None)
+        });
+    }
+
+    #[divan::bench(args = WAITING)]
+    fn antfly_with_tokens_and_deadlines(bencher: Bencher, waiting: usize) {
+        let policy = Policy::builder()
+            .max_concurrency(1)
+            .tokens_per_minute(u32::MAX)
+            .build()
+            .unwrap();
+        let lease = lease(policy);
+        cycle(bencher, waiting, Ok(lease.try_admit(0).unwrap()), || {
+            lease.admit(
+                1,
+                Some(lease.time().now().saturating_add(Duration::from_secs(3600))),
+            )
+        });
+    }
+
+    #[divan::bench(args = WAITING)]
+    fn tokio_semaphore(bencher: Bencher, waiting: usize) {
+        let semaphore = Arc::new(Semaphore::new(1));
+        let first = poll(std::pin::pin!(semaphore.clone().acquire_owned())).unwrap();
+        cycle(bencher, waiting, first, || {
+            semaphore.clone().acquire_owned()
+        });
+    }
+}
