@@ -33,15 +33,8 @@ impl Acme {
         entry.refuse_fields_not_in(&["url"])?;
         let url = entry.url.as_deref().unwrap_or("http://127.0.0.1:9999");
         let endpoint = antfly_providers::http::Endpoint::parse(url)?;
-        let identity = Identity {
-            provider: "acme".into(),
-            endpoint: endpoint.to_string(),
-            operation: Operation::Embed,
-            model: entry.model.clone(),
-            extra: vec![],
-        };
         let declared = Declared::new(
-            identity,
+            Identity::new(entry, &endpoint),
             CredentialSource::anonymous(),
             TokenCost::Text,
             MediaSupport::None,
@@ -73,12 +66,7 @@ impl Codec for Acme {
         Some(self)
     }
     fn classify(&self, head: &Head, body: &[u8]) -> Error {
-        let kind = match head.status {
-            429 => Kind::RateLimited,
-            500.. => Kind::Server,
-            _ => Kind::InvalidRequest,
-        };
-        Error::new(kind, String::from_utf8_lossy(body))
+        Error::new(Kind::of_status(head.status), String::from_utf8_lossy(body))
     }
 }
 

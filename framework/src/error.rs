@@ -108,6 +108,19 @@ impl Kind {
         }
     }
 
+    /// What an HTTP status means when a provider says nothing more specific.
+    pub const fn of_status(status: u16) -> Self {
+        match status {
+            401 | 403 => Kind::Auth,
+            404 => Kind::NotFound,
+            413 => Kind::RequestTooLarge,
+            429 => Kind::RateLimited,
+            503 | 529 => Kind::Overloaded,
+            408 | 500..=599 => Kind::Server,
+            _ => Kind::InvalidRequest,
+        }
+    }
+
     /// Whether another try may help, when nothing more specific is known.
     pub const fn default_retryable(self) -> bool {
         matches!(

@@ -187,6 +187,27 @@ pub struct Identity {
     pub extra: Vec<(&'static str, String)>,
 }
 
+impl Identity {
+    /// What most adapters declare: the entry's provider, operation and model at an endpoint, and nothing else. The endpoint
+    /// must be the effective one, normalised.
+    pub fn new(entry: &EntryConfig, endpoint: impl fmt::Display) -> Self {
+        Identity {
+            provider: entry.provider.clone(),
+            endpoint: endpoint.to_string(),
+            operation: entry.operation,
+            model: entry.model.clone(),
+            extra: Vec::new(),
+        }
+    }
+
+    /// Adds a field that decides whose quota it is (`project`, `region`, `location`).
+    #[must_use]
+    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.extra.push((name, value.into()));
+        self
+    }
+}
+
 /// How an attempt is priced. Never below the serialised body's bytes plus the output cap.
 #[derive(Clone, Copy, Debug)]
 pub enum TokenCost {
