@@ -7,6 +7,7 @@ pub(super) mod answer;
 mod calls;
 pub(super) mod chat;
 mod chunk;
+mod cursor;
 pub(super) mod embed;
 mod floats;
 mod lenient;
