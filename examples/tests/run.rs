@@ -1,12 +1,11 @@
 //! Every example runs and says what it should.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
-use std::path::PathBuf;
 use std::process::Command;
 
 fn run(example: &str) -> String {
     // Examples are built beside the test binaries: target/<profile>/examples.
-    let mut path = PathBuf::from(std::env::current_exe().unwrap());
+    let mut path = std::env::current_exe().unwrap();
     path.pop();
     path.pop();
     let output = Command::new(path.join("examples").join(example))

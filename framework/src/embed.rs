@@ -160,10 +160,8 @@ impl Embeddings {
     pub fn len(&self) -> usize {
         if self.is_sparse() {
             self.sparse.len()
-        } else if self.dim == 0 {
-            0
         } else {
-            self.values.len() / self.dim
+            self.values.len().checked_div(self.dim).unwrap_or(0)
         }
     }
 

@@ -1,5 +1,5 @@
 //! Every wrong value names its path, itself and what is allowed; every right one becomes a valid type.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
 use antfly_framework::config::{EncodingFormat, Redirects, effective_policy, fingerprint};
 use antfly_framework::{Document, EntryConfig, Env, Kind, Operation, Pacing, Policy};
