@@ -47,25 +47,25 @@ fn poll<F: Future + ?Sized>(future: Pin<&mut F>) -> Option<F::Output> {
 mod admit_and_release {
     use super::*;
 
-    #[divan::bench]
+    #[divan::bench(sample_size = 1000)]
     fn unlimited(bencher: Bencher) {
         let lease = lease(Policy::UNLIMITED);
         bencher.bench_local(|| poll(std::pin::pin!(lease.admit(0, None))).unwrap().unwrap());
     }
 
-    #[divan::bench]
+    #[divan::bench(sample_size = 1000)]
     fn every_limit(bencher: Bencher) {
         let lease = lease(super::every_limit());
         bencher.bench_local(|| drop(poll(std::pin::pin!(lease.admit(1, None))).unwrap().unwrap()));
     }
 
-    #[divan::bench]
+    #[divan::bench(sample_size = 1000)]
     fn every_limit_try_admit(bencher: Bencher) {
         let lease = lease(super::every_limit());
         bencher.bench_local(|| drop(lease.try_admit(1).unwrap()));
     }
 
-    #[divan::bench]
+    #[divan::bench(sample_size = 1000)]
     fn tokio_semaphore(bencher: Bencher) {
         let semaphore = Arc::new(Semaphore::new(1000));
         bencher.bench_local(|| {
@@ -74,18 +74,16 @@ mod admit_and_release {
         });
     }
 
-    #[divan::bench]
+    #[divan::bench(sample_size = 1000)]
     fn governor_check(bencher: Bencher) {
         let quota = governor::Quota::per_second(NonZeroU32::MAX).allow_burst(NonZeroU32::MAX);
         let governor = governor::RateLimiter::direct(quota);
         bencher.bench_local(|| governor.check().is_ok());
     }
 
-    /// One of a million scopes, taken in turn.
-    #[divan::bench(sample_count = 10, sample_size = 100_000)]
-    fn among_a_million_scopes(bencher: Bencher) {
+    fn a_million_leases() -> Vec<Lease> {
         let limiter = Limiter::new(Time::thread());
-        let leases: Vec<_> = (0..1_000_000)
+        (0..1_000_000)
             .map(|n| {
                 limiter
                     .lease(
@@ -94,7 +92,21 @@ mod admit_and_release {
                     )
                     .unwrap()
             })
-            .collect();
+            .collect()
+    }
+
+    /// The same one, while a million are in use.
+    #[divan::bench(sample_size = 1000)]
+    fn one_of_a_million_scopes(bencher: Bencher) {
+        let leases = a_million_leases();
+        let lease = &leases[500_000];
+        bencher.bench_local(|| drop(poll(std::pin::pin!(lease.admit(1, None))).unwrap().unwrap()));
+    }
+
+    /// Another one each time: what this costs more is memory that no cache holds.
+    #[divan::bench(sample_count = 10, sample_size = 100_000)]
+    fn each_of_a_million_scopes(bencher: Bencher) {
+        let leases = a_million_leases();
         let mut at = 0;
         bencher.bench_local(|| {
             // Coprime to the number of scopes, so that no cache line is visited twice in a row.
@@ -130,7 +142,7 @@ mod enqueue_and_grant {
         });
     }
 
-    #[divan::bench(args = WAITING)]
+    #[divan::bench(args = WAITING, sample_size = 1000)]
     fn antfly(bencher: Bencher, waiting: usize) {
         let lease = lease(Policy::builder().max_concurrency(1).build().unwrap());
         cycle(bencher, waiting, Ok(lease.try_admit(0).unwrap()), || {
@@ -138,7 +150,7 @@ mod enqueue_and_grant {
         });
     }
 
-    #[divan::bench(args = WAITING)]
+    #[divan::bench(args = WAITING, sample_size = 1000)]
     fn antfly_with_tokens_and_deadlines(bencher: Bencher, waiting: usize) {
         let policy = Policy::builder()
             .max_concurrency(1)
@@ -154,7 +166,7 @@ mod enqueue_and_grant {
         });
     }
 
-    #[divan::bench(args = WAITING)]
+    #[divan::bench(args = WAITING, sample_size = 1000)]
     fn tokio_semaphore(bencher: Bencher, waiting: usize) {
         let semaphore = Arc::new(Semaphore::new(1));
         let first = poll(std::pin::pin!(semaphore.clone().acquire_owned())).unwrap();

@@ -124,7 +124,7 @@ impl Admission {
     fn poll_admit(&mut self, cx: &mut Context<'_>) -> Poll<Result<Permit, AdmitError>> {
         let scope = self.lease.scope();
         let mut step = Step::NeedsWaker;
-        if self.ticket.slot.is_none() {
+        if self.ticket.slot.is_none() && !scope.is_waited_for() {
             step = scope.step(&mut self.ticket, Want::ClaimOrAsk);
         }
         if matches!(step, Step::NeedsWaker) {

@@ -1,5 +1,6 @@
 //! A scope under its lock: the state machine, the line and one timer.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::task::Waker;
 use std::time::Duration;
@@ -19,6 +20,8 @@ pub(crate) struct Shared {
     me: Weak<Self>,
     pub(crate) key: ScopeKey,
     pub(crate) time: Time,
+    /// Whether anyone waits, as of late: a hint that spares those who will have to wait a first look.
+    waited_for: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -80,6 +83,7 @@ impl Shared {
             me: me.clone(),
             key,
             time,
+            waited_for: AtomicBool::new(false),
             state: Mutex::new(state),
         })
     }
@@ -146,6 +150,11 @@ impl Shared {
         drop(guard);
         wakes.wake();
         result
+    }
+
+    /// Whether one that comes now will probably have to wait.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.waited_for.load(Ordering::Relaxed)
     }
 
     pub(crate) fn estimated_wait(&self, cost: u64) -> Option<Duration> {
@@ -324,15 +333,21 @@ impl Shared {
             Want::Claim => None,
             Want::ClaimOrWait(waker) | Want::Wait(waker) => Some(waker),
         };
-        if state.in_line() == 0 {
+        let line_forms = state.in_line() == 0;
+        if line_forms {
             state.core.line_forms(now);
         }
-        ticket.slot = Some(
-            state
-                .queue()
-                .join(ticket.cost, ticket.deadline, waker, false),
-        );
-        self.pump(state, now, wakes);
+        let id = state
+            .queue()
+            .join(ticket.cost, ticket.deadline, waker, false);
+        ticket.slot = Some(id);
+        // Behind others, all it may need is an earlier timer.
+        let deadline = ticket.deadline.unwrap_or(Instant::MAX);
+        if line_forms
+            || (deadline < Instant::MAX && state.timer.is_none_or(|timer| timer.at() > deadline))
+        {
+            self.pump(state, now, wakes);
+        }
         Step::Pending
     }
 
@@ -346,6 +361,7 @@ impl Shared {
         now: Instant,
         wakes: &mut Wakes,
     ) -> Step {
+        let late = ticket.deadline.is_some_and(|deadline| deadline < now);
         if state.queue().overslept(id, now) {
             state.queue().fall_asleep(id, now, wakes);
             if state.in_line() == 0 {
@@ -353,7 +369,9 @@ impl Shared {
             }
             state.queue().rejoin(id);
         }
-        self.pump(state, now, wakes);
+        if late || !state.queue().may_claim(id) {
+            self.pump(state, now, wakes);
+        }
         if let Place::Failed(cause) = state.queue().place(id) {
             return self.refuse_failed(state, ticket, id, cause, now, wakes);
         }
@@ -406,26 +424,30 @@ impl Shared {
     }
 
     /// Lets lapse, fail and invite whatever is due, and sets the timer for the rest.
-    fn pump(&self, state: &mut State, now: Instant, wakes: &mut Wakes) {
-        let mut now = now;
+    fn pump(&self, state: &mut State, mut now: Instant, wakes: &mut Wakes) {
         while let Some(at) = state.settle(now, wakes) {
+            // A timer that is too early rings for nothing, which is cheaper than to move it each time.
             if state.timer.is_some_and(|timer| timer.at() <= at) {
-                return;
+                break;
             }
-            if let Some(timer) = state.timer.take() {
-                self.time.disarm(timer);
-            }
-            let Some(me) = self.me.upgrade() else { return };
+            self.disarm(state);
+            let Some(me) = self.me.upgrade() else { break };
             state.timer = Some(self.time.arm(at, me));
             // The clock may have passed the alarm before it was armed.
             now = state.core.see(self.time.now());
             if now < at {
-                return;
+                break;
             }
-            if let Some(timer) = state.timer.take() {
-                self.time.disarm(timer);
-            }
+            self.disarm(state);
         }
+        let waited_for = state.queue.as_ref().is_some_and(|queue| queue.len() > 0);
+        if !waited_for {
+            self.disarm(state);
+        }
+        self.waited_for.store(waited_for, Ordering::Relaxed);
+    }
+
+    fn disarm(&self, state: &mut State) {
         if let Some(timer) = state.timer.take() {
             self.time.disarm(timer);
         }
