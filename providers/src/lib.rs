@@ -1,10 +1,10 @@
 //! Embedding, generation and reranking providers behind one API, with every HTTP attempt admitted by a shared limiter.
 //!
-//! This crate is the front door: it re-exports [`antfly_framework`] whole and adds the adapters. [`client`] has every plugin
+//! This crate is the front door: it re-exports [`antfly_framework`] whole and adds the adapters. [`client()`] has every plugin
 //! that is compiled in; [`client_builder`] is the same with everything else still open (limiter, secrets, clock, engine).
 //!
 //! # Reading order
-//! [`registry`] names the plugins. Each adapter is one folder with the same files: `mod` (what it is), `config` (how an entry
+//! [`registry()`] names the plugins. Each adapter is one folder with the same files: `mod` (what it is), `config` (how an entry
 //! becomes one), `wire` (requests and answers), `error` (what a refusal means).
 //!
 //! # Features
@@ -54,7 +54,7 @@ fn plugins() -> &'static [Plugin] {
 /// A builder of clients that know every plugin compiled in, and those that other crates of the binary submit.
 ///
 /// # Errors
-/// As for [`registry`].
+/// As for [`registry()`].
 pub fn client_builder() -> Result<ClientBuilder> {
     Ok(Client::builder().registry(registry()?))
 }
@@ -62,7 +62,7 @@ pub fn client_builder() -> Result<ClientBuilder> {
 /// A client with every plugin compiled in, the process's limiter and the process's environment.
 ///
 /// # Errors
-/// As for [`registry`].
+/// As for [`registry()`].
 pub fn client() -> Result<Client> {
     client_builder()?.build()
 }
