@@ -1,4 +1,5 @@
 //! Both adapters through the front door, over real HTTP on loopback.
+#![allow(clippy::unwrap_used)] // A test fails by panicking.
 #![cfg(all(feature = "openai", feature = "antfly-reranker"))]
 
 use antfly_providers::testing::{Reply, Server};
