@@ -52,7 +52,7 @@ impl Bar {
         }
         let bar = ProgressBar::with_draw_target(size, ProgressDrawTarget::stderr());
         let template = if size.is_some() {
-            "{wide_bar} {msg}"
+            "{bar:24} {msg}"
         } else {
             "{spinner} {msg}"
         };

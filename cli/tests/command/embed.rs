@@ -430,3 +430,41 @@ fn no_input_is_no_output() {
     assert_eq!((out.code, out.stdout.as_str()), (Some(0), ""));
     assert!(server.requests().is_empty());
 }
+
+#[test]
+fn a_refusal_carries_all_that_the_provider_said() {
+    let error = json!({"error": {"message": "slow down", "type": "requests", "code": "rate_limit_exceeded"}});
+    let server = Server::always(
+        Reply::json(429, error)
+            .header("x-request-id", "req_1")
+            .header("retry-after", "1.5"),
+    );
+    let folder = Folder::new();
+    let entry = json!({"docs": {"retry": {"max_attempts": 1}}});
+    let config = config(&folder, "embedders", &server, entry);
+    let out = run(&["embed", "--config", &config], &input(1));
+    assert_eq!(out.code, Some(1), "{}", out.stderr);
+    let error = &out.lines()[0]["error"];
+    assert_eq!(error["kind"], "rate_limited");
+    assert_eq!(error["status"], 429);
+    assert_eq!(error["code"], "rate_limit_exceeded");
+    assert_eq!(error["request_id"], "req_1");
+    assert_eq!(error["attempts"], 1);
+    assert_eq!(error["retry_after_ms"], 1500);
+}
+
+#[test]
+fn entries_of_one_scope_share_its_quota() {
+    let server = Server::with(vectors);
+    let folder = Folder::new();
+    let limit = json!({"max_concurrency": 1});
+    let entries = json!({"a": {"rate_limit": limit}, "b": {"rate_limit": limit}});
+    let config = config(&folder, "embedders", &server, entries);
+    let args = [
+        "embed", "--config", &config, "--name", "a", "--name", "b", "--batch", "1",
+    ];
+    let out = run(&args, &input(20));
+    assert_eq!(out.code, Some(0), "{}", out.stderr);
+    assert_eq!(out.lines(), expected(20));
+    assert_eq!(server.peak_open_requests(), 1);
+}
