@@ -34,6 +34,22 @@ async fn admission_happens_for_each_attempt_retries_included() {
 }
 
 #[tokio::test]
+async fn admission_happens_for_each_attempt_of_a_stream_too() {
+    let world = World::new();
+    let hop = Reply::status(307).header("location", "/v1/chat/completions?again");
+    let server = first([error(503), hop]);
+    let generator = world.generator(&server, json!({ "rate_limit": { "max_concurrency": 1 } }));
+    let streaming = generator.clone();
+    let call = tokio::spawn(async move {
+        let stream = streaming.stream(GenerateRequest::prompt("hi")).await?;
+        stream.collect_generation().await
+    });
+    assert_eq!(world.drive(call).await.unwrap().text, "hi");
+    assert_eq!(requests(&server), 3);
+    assert_eq!(generator.snap().counters.admitted, 3);
+}
+
+#[tokio::test]
 async fn admission_happens_for_each_attempt_transport_failures_included() {
     let world = World::new();
     let server = first([Reply::reset(), Reply::close()]);

@@ -3,10 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use antfly_framework::provider::{InferenceEngine, LocalAnswer, LocalProvider, LocalRequest};
+use antfly_framework::content::MediaSupport;
+use antfly_framework::provider::{
+    Declared, Identity, InferenceEngine, LocalAnswer, LocalProvider, LocalRequest, Provider, Route,
+    TokenCost,
+};
 use antfly_framework::rerank::{Ranked, Ranking};
-use antfly_framework::secret::SecretStore;
-use antfly_framework::{EntryConfig, Error, Kind, Operation, Policy, Result};
+use antfly_framework::secret::{CredentialSource, SecretStore};
+use antfly_framework::{EntryConfig, Error, Kind, Operation, Plugin, Policy, Registry, Result};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
@@ -151,4 +155,95 @@ fn without_an_engine_the_same_entry_is_an_outbound_one() {
         endpoint.1.starts_with("http://127.0.0.1:8082"),
         "{endpoint:?}"
     );
+}
+
+/// Any provider that runs in this process: here one that embeds.
+const INSIDE: Plugin = Plugin {
+    name: "inside",
+    operations: &[Operation::Embed],
+    env_prefix: Some("INSIDE"),
+    resolve: |setup| Ok(Arc::new(Inside::new(setup.entry))),
+};
+
+#[derive(Debug)]
+struct Inside {
+    declared: Declared,
+    model: Model,
+}
+
+impl Inside {
+    fn new(entry: &EntryConfig) -> Self {
+        let identity = Identity {
+            provider: "inside".into(),
+            endpoint: "in-process".into(),
+            operation: Operation::Embed,
+            model: entry.model.clone(),
+            extra: Vec::new(),
+        };
+        let nobody = CredentialSource::anonymous();
+        Inside {
+            declared: Declared::new(identity, nobody, TokenCost::Text, MediaSupport::None, 1024),
+            model: Model(Arc::default()),
+        }
+    }
+}
+
+impl Provider for Inside {
+    fn declare(&self) -> &Declared {
+        &self.declared
+    }
+    fn route(&self) -> Route<'_> {
+        Route::Local(&self.model)
+    }
+}
+
+fn inside<const N: usize>(env: [(&str, &str); N]) -> World {
+    let mut registry = Registry::new();
+    registry.register(INSIDE).unwrap();
+    World::build(env, |b| b.registry(registry))
+}
+
+fn inside_entry(path: &str, mut more: Value) -> EntryConfig {
+    more["provider"] = "inside".into();
+    more["model"] = "m".into();
+    EntryConfig::from_json(Operation::Embed, path, more).unwrap()
+}
+
+#[test]
+fn any_in_process_provider_refuses_an_enabled_rate_limit_and_the_legacy_keys() {
+    let world = inside([]);
+    for (key, value) in [
+        ("rate_limit", json!({ "requests_per_minute": 60 })),
+        ("rate_limit", json!({ "max_concurrency": 1 })),
+        ("rate_limit", json!({ "tokens_per_minute": 1 })),
+        ("requests_per_minute", json!(60)),
+        ("burst", json!(2)),
+    ] {
+        let entry = inside_entry("embedders.one", json!({ key: value }));
+        let error = refused(world.client.check(&entry));
+        assert_eq!(error.kind(), Kind::Config);
+        let named = format!("embedders.one.{key}: ");
+        assert!(error.message().starts_with(&named), "{error}");
+        assert_eq!(refused(world.try_open(&entry)).kind(), Kind::Config);
+    }
+    let nothing = inside_entry("embedders.one", json!({ "rate_limit": {} }));
+    assert!(world.try_open(&nothing).is_ok());
+}
+
+#[test]
+fn the_refusal_of_an_entry_without_a_name_names_the_field_alone() {
+    let limits = json!({ "rate_limit": { "max_concurrency": 1 } });
+    let error = refused(inside([]).client.check(&inside_entry("", limits)));
+    assert!(error.message().starts_with("rate_limit: "), "{error}");
+}
+
+#[test]
+fn in_process_embedders_take_no_environment_default() {
+    let world = inside([
+        ("ANTFLY_INSIDE_EMBED_REQUESTS_PER_MINUTE", "5"),
+        ("ANTFLY_EMBED_REQUESTS_PER_MINUTE", "not even a number"),
+    ]);
+    let entry = inside_entry("embedders.one", json!({}));
+    let checked = world.client.check(&entry).unwrap();
+    assert_eq!(checked.policy, Policy::UNLIMITED);
 }
