@@ -23,16 +23,11 @@ pub struct Lease(Arc<Held>);
 struct Held {
     scope: Arc<Shared>,
     limiter: Limiter,
-    policy: Policy,
 }
 
 impl Lease {
-    pub(crate) fn new(limiter: Limiter, scope: Arc<Shared>, policy: Policy) -> Self {
-        Self(Arc::new(Held {
-            scope,
-            limiter,
-            policy,
-        }))
+    pub(crate) fn new(limiter: Limiter, scope: Arc<Shared>) -> Self {
+        Self(Arc::new(Held { scope, limiter }))
     }
 
     pub(crate) fn scope(&self) -> &Arc<Shared> {
@@ -48,7 +43,7 @@ impl Lease {
     /// The policy of the scope.
     #[must_use]
     pub fn policy(&self) -> Policy {
-        self.0.policy
+        self.scope().policy()
     }
 
     /// The limiter it was taken from.
@@ -132,7 +127,7 @@ impl fmt::Debug for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lease")
             .field("scope", self.key())
-            .field("policy", &self.0.policy)
+            .field("policy", &self.policy())
             .finish_non_exhaustive()
     }
 }

@@ -11,7 +11,7 @@ use crate::error::DeadlineCause;
 use crate::heap::{Arena, Heap};
 use crate::policy::Policy;
 use crate::scope::{Ahead, GRACE, Scope};
-use crate::time::Instant;
+use crate::time::{AlarmKey, Instant};
 
 const NONE: u32 = u32::MAX;
 
@@ -61,6 +61,8 @@ pub(crate) struct Wakes {
 
 #[derive(Debug)]
 pub(crate) struct Queue {
+    /// The one timer of the scope.
+    pub(crate) timer: Option<AlarmKey>,
     policy: Policy,
     slots: Vec<Slot>,
     free: u32,
@@ -78,6 +80,7 @@ pub(crate) struct Queue {
 impl Queue {
     pub(crate) fn new(policy: Policy) -> Self {
         Self {
+            timer: None,
             policy,
             slots: Vec::new(),
             free: NONE,
@@ -91,11 +94,6 @@ impl Queue {
             deadlines: Heap::default(),
             slacks: Heap::default(),
         }
-    }
-
-    /// Takes the policy that holds from now on; only while nobody waits.
-    pub(crate) fn set_policy(&mut self, policy: Policy) {
-        self.policy = policy;
     }
 
     /// Everyone that waits, sleepers included.

@@ -87,7 +87,7 @@ impl Limiter {
         };
         self.sweep_another(now);
         match joined {
-            Ok(scope) => Ok(Lease::new(self.clone(), scope, policy)),
+            Ok(scope) => Ok(Lease::new(self.clone(), scope)),
             Err(active) => Err(PolicyConflict {
                 scope: key.clone(),
                 active,

@@ -38,7 +38,7 @@ struct Ramp {
     left: u64,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Debug)]
 pub(crate) struct Scope {
     policy: Policy,
     requests: Bucket,
@@ -52,7 +52,8 @@ pub(crate) struct Scope {
     tokens_due: Instant,
     /// The largest time seen; an older reading counts as this one.
     now: Instant,
-    ramp: Option<Ramp>,
+    /// Boxed, because hardly a scope has one.
+    ramp: Option<Box<Ramp>>,
 }
 
 impl Scope {
@@ -282,7 +283,7 @@ impl Scope {
             Verdict::Never(_) | Verdict::WaitForFinish => None,
             Verdict::Admit => Some(now),
             Verdict::WaitUntil(at) => {
-                let Some(ramp) = self.ramp else {
+                let Some(ramp) = &self.ramp else {
                     return Some(at).filter(|&at| at < Instant::MAX);
                 };
                 let (mut left, mut size, mut at) =
@@ -363,11 +364,11 @@ impl Scope {
 
     fn restart_slowly(&mut self, from: Instant) {
         if self.policy.is_unlimited() {
-            self.ramp = Some(Ramp {
+            self.ramp = Some(Box::new(Ramp {
                 next_at: from,
                 next_size: 1,
                 left: 0,
-            });
+            }));
         }
     }
 

@@ -29,10 +29,9 @@ pub(crate) struct Shared {
 struct State {
     core: Scope,
     leases: u32,
-    /// When the registry looks whether the scope can be forgotten.
-    sweep: Option<Instant>,
+    /// When the registry looks whether the scope can be forgotten; zero if it has no such plan.
+    sweep: Instant,
     queue: Option<Box<Queue>>,
-    timer: Option<AlarmKey>,
     counters: Counters,
 }
 
@@ -74,9 +73,8 @@ impl Shared {
         let state = State {
             core,
             leases: 0,
-            sweep: None,
+            sweep: Instant::ZERO,
             queue: None,
-            timer: None,
             counters,
         };
         Arc::new_cyclic(|me| Self {
@@ -98,9 +96,6 @@ impl Shared {
                 return Err(active);
             }
             state.core.adopt(now, policy);
-            if let Some(queue) = &mut state.queue {
-                queue.set_policy(policy);
-            }
         }
         state.leases += 1;
         Ok(())
@@ -111,17 +106,25 @@ impl Shared {
     pub(crate) fn part(&self) -> Option<(Instant, Option<Instant>)> {
         let mut state = lock(&self.state);
         state.leases = state.leases.saturating_sub(1);
-        (state.leases == 0).then(|| (state.core.owes_until(), state.sweep))
+        if state.leases > 0 {
+            return None;
+        }
+        state.queue = None;
+        Some((state.core.owes_until(), state.planned()))
     }
 
     /// What the registry must know to forget: whether no lease is held, until when it owes, the planned sweep.
     pub(crate) fn idle(&self) -> Option<(Instant, Option<Instant>)> {
         let state = lock(&self.state);
-        (state.leases == 0).then(|| (state.core.owes_until(), state.sweep))
+        (state.leases == 0).then(|| (state.core.owes_until(), state.planned()))
+    }
+
+    pub(crate) fn policy(&self) -> Policy {
+        lock(&self.state).core.policy()
     }
 
     pub(crate) fn plan_sweep(&self, at: Option<Instant>) {
-        lock(&self.state).sweep = at;
+        lock(&self.state).sweep = at.unwrap_or(Instant::ZERO);
     }
 
     pub(crate) fn try_admit(&self, cost: u64) -> Result<Instant, TryAdmitError> {
@@ -344,7 +347,7 @@ impl Shared {
         // Behind others, all it may need is an earlier timer.
         let deadline = ticket.deadline.unwrap_or(Instant::MAX);
         if line_forms
-            || (deadline < Instant::MAX && state.timer.is_none_or(|timer| timer.at() > deadline))
+            || (deadline < Instant::MAX && state.timer().is_none_or(|timer| timer.at() > deadline))
         {
             self.pump(state, now, wakes);
         }
@@ -427,12 +430,12 @@ impl Shared {
     fn pump(&self, state: &mut State, mut now: Instant, wakes: &mut Wakes) {
         while let Some(at) = state.settle(now, wakes) {
             // A timer that is too early rings for nothing, which is cheaper than to move it each time.
-            if state.timer.is_some_and(|timer| timer.at() <= at) {
+            if state.timer().is_some_and(|timer| timer.at() <= at) {
                 break;
             }
             self.disarm(state);
             let Some(me) = self.me.upgrade() else { break };
-            state.timer = Some(self.time.arm(at, me));
+            state.queue().timer = Some(self.time.arm(at, me));
             // The clock may have passed the alarm before it was armed.
             now = state.core.see(self.time.now());
             if now < at {
@@ -448,7 +451,7 @@ impl Shared {
     }
 
     fn disarm(&self, state: &mut State) {
-        if let Some(timer) = state.timer.take() {
+        if let Some(timer) = state.queue.as_mut().and_then(|queue| queue.timer.take()) {
             self.time.disarm(timer);
         }
     }
@@ -457,11 +460,23 @@ impl Shared {
 impl Alarm for Shared {
     fn ring(&self) {
         // A ring that was disarmed too late finds a later alarm armed already, and leaves it.
-        self.change(|state, now, _| state.timer = state.timer.filter(|timer| timer.at() > now));
+        self.change(|state, now, _| {
+            if let Some(queue) = &mut state.queue {
+                queue.timer = queue.timer.filter(|timer| timer.at() > now);
+            }
+        });
     }
 }
 
 impl State {
+    fn planned(&self) -> Option<Instant> {
+        Some(self.sweep).filter(|&at| at > Instant::ZERO)
+    }
+
+    fn timer(&self) -> Option<AlarmKey> {
+        self.queue.as_ref().and_then(|queue| queue.timer)
+    }
+
     fn queue(&mut self) -> &mut Queue {
         let policy = self.core.policy();
         self.queue

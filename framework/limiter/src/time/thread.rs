@@ -7,6 +7,9 @@ use std::time::Duration;
 
 use super::{Alarm, AlarmKey, Driver, Instant, lock};
 
+/// The thread wakes at most this often, however many alarms there are. A slot that is late by this much is caught up.
+const ROUND: Duration = Duration::from_millis(1);
+
 pub(super) fn shared() -> Arc<dyn Driver> {
     static DRIVER: OnceLock<Arc<Thread>> = OnceLock::new();
     DRIVER.get_or_init(|| Arc::new(Thread::new())).clone()
@@ -27,6 +30,8 @@ struct Shared {
 #[derive(Default)]
 struct State {
     running: bool,
+    /// Whether the thread waits for a change, and so has to be told of one.
+    waiting: bool,
     next_id: u64,
     alarms: BTreeMap<AlarmKey, Arc<dyn Alarm>>,
 }
@@ -76,7 +81,8 @@ impl Driver for Thread {
                 .spawn(move || run(epoch, &shared));
             // Out of threads: the next arm tries again.
             state.running = spawned.is_ok();
-        } else if first {
+        } else if first && state.waiting {
+            state.waiting = false;
             self.shared.changed.notify_one();
         }
         key
@@ -90,32 +96,52 @@ impl Driver for Thread {
 
 fn run(epoch: std::time::Instant, shared: &Shared) {
     let mut state = lock(&shared.state);
+    let mut round = Instant::ZERO;
     loop {
         let now = since(epoch);
-        let Some(first) = state.alarms.first_entry() else {
-            state = shared
-                .changed
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
-            continue;
-        };
-        let at = first.key().at();
-        if at <= now {
-            let alarm = first.remove();
-            drop(state);
-            // A waker that panics must not take everyone's clock with it.
-            let _ = catch_unwind(AssertUnwindSafe(|| alarm.ring()));
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(alarm)));
-            state = lock(&shared.state);
-        } else {
-            let wait = at
-                .saturating_duration_since(now)
-                .min(Duration::from_secs(3600));
-            state = shared
-                .changed
-                .wait_timeout(state, wait)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+        let next = state.alarms.keys().next().map(|key| key.at());
+        // When alarms follow each other closely, they are rung in rounds.
+        let next = next.map(|at| {
+            if at <= round {
+                at
+            } else {
+                at.max(round.saturating_add(ROUND))
+            }
+        });
+        match next {
+            Some(at) if at <= now => {
+                if at > round {
+                    round = now;
+                }
+                let Some((_, alarm)) = state.alarms.pop_first() else {
+                    continue;
+                };
+                drop(state);
+                // A waker that panics must not take everyone's clock with it.
+                let _ = catch_unwind(AssertUnwindSafe(|| alarm.ring()));
+                let _ = catch_unwind(AssertUnwindSafe(|| drop(alarm)));
+                state = lock(&shared.state);
+            }
+            Some(at) => {
+                let wait = at
+                    .saturating_duration_since(now)
+                    .min(Duration::from_secs(3600));
+                state.waiting = true;
+                state = shared
+                    .changed
+                    .wait_timeout(state, wait)
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .0;
+                state.waiting = false;
+            }
+            None => {
+                state.waiting = true;
+                state = shared
+                    .changed
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner);
+                state.waiting = false;
+            }
         }
     }
 }
