@@ -160,11 +160,13 @@ fn scopes_memory() {
         (resident() - before) / 1_000_000,
         limiter.scope_count()
     );
+    let before = resident();
+    let limiter = Limiter::new(Time::thread());
     let leases: Vec<_> = (0..1_000_000)
         .map(|n| limiter.lease(&fields(n), policy).unwrap())
         .collect();
     println!(
-        "with a lease: {} bytes more",
+        "a scope with a lease: {} bytes, the lease included",
         (resident() - before) / 1_000_000
     );
     drop(leases);

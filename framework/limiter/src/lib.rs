@@ -30,7 +30,8 @@
 //! # How to read it
 //!
 //! `bucket` is the arithmetic and `scope` the state machine; both are pure: no lock, no clock. `queue` is the line of
-//! waiters. `shared` puts the three under one lock with one timer. [`Lease`], [`Admission`] and [`Permit`] are the
+//! waiters. `state` puts them together and
+//! `shared` puts that under one lock with one timer. [`Lease`], [`Admission`] and [`Permit`] are the
 //! handles on it, [`Limiter`] the registry, [`Time`] the only clock.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -48,7 +49,9 @@ mod registry;
 mod scope;
 mod shared;
 mod snapshot;
+mod state;
 mod time;
+mod wakes;
 
 pub use admission::{Admission, Admit, Claim};
 pub use error::{AdmitError, DeadlineCause, PolicyConflict, PolicyError, TryAdmitError};

@@ -12,6 +12,7 @@ use crate::heap::{Arena, Heap};
 use crate::policy::Policy;
 use crate::scope::{Ahead, GRACE, Scope};
 use crate::time::{AlarmKey, Instant};
+use crate::wakes::Wakes;
 
 const NONE: u32 = u32::MAX;
 
@@ -47,16 +48,6 @@ struct List {
     head: u32,
     tail: u32,
     len: usize,
-}
-
-/// Wakers to wake, or only to drop, once the lock is released.
-#[derive(Debug, Default)]
-pub(crate) struct Wakes {
-    first: Option<Waker>,
-    rest: Vec<Waker>,
-    /// Dropping a waker can run anything as well.
-    discarded: Option<Waker>,
-    also_discarded: Vec<Waker>,
 }
 
 #[derive(Debug)]
@@ -493,36 +484,6 @@ impl Arena for BySlack<'_> {
 
     fn place(&mut self, id: u32, position: usize) {
         self.0[id as usize].by_slack = position as u32;
-    }
-}
-
-impl Wakes {
-    fn push(&mut self, waker: Option<Waker>) {
-        let Some(waker) = waker else { return };
-        if self.first.is_none() {
-            self.first = Some(waker);
-        } else {
-            self.rest.push(waker);
-        }
-    }
-
-    /// Keeps one that is only to be dropped.
-    pub(crate) fn discard(&mut self, waker: Option<Waker>) {
-        if let Some(old) = waker.and_then(|waker| self.discarded.replace(waker)) {
-            self.also_discarded.push(old);
-        }
-    }
-
-    /// Wakes them in order. One that panics does not cost the others their wake-up.
-    pub(crate) fn wake(self) {
-        let mut panicked = None;
-        for waker in self.first.into_iter().chain(self.rest) {
-            let woken = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| waker.wake()));
-            panicked = woken.err().or(panicked);
-        }
-        if let Some(payload) = panicked {
-            std::panic::resume_unwind(payload);
-        }
     }
 }
 

@@ -9,10 +9,12 @@ use crate::bucket::UNIT;
 use crate::error::{AdmitError, DeadlineCause, TryAdmitError};
 use crate::key::ScopeKey;
 use crate::policy::Policy;
-use crate::queue::{Place, Queue, Wakes};
-use crate::scope::{Ahead, Scope, Verdict};
-use crate::snapshot::{Counters, ScopeSnapshot};
-use crate::time::{Alarm, AlarmKey, Instant, Time, lock};
+use crate::queue::Place;
+use crate::scope::{Ahead, Verdict};
+use crate::snapshot::ScopeSnapshot;
+use crate::state::State;
+use crate::time::{Alarm, Instant, Time, lock};
+use crate::wakes::Wakes;
 
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -23,16 +25,6 @@ pub(crate) struct Shared {
     /// Whether anyone waits, as of late: a hint that spares those who will have to wait a first look.
     waited_for: AtomicBool,
     state: Mutex<State>,
-}
-
-#[derive(Debug)]
-struct State {
-    core: Scope,
-    leases: u32,
-    /// When the registry looks whether the scope can be forgotten; zero if it has no such plan.
-    sweep: Instant,
-    queue: Option<Box<Queue>>,
-    counters: Counters,
 }
 
 /// One request for admission, from the caller's side.
@@ -68,15 +60,7 @@ pub(crate) enum Step {
 
 impl Shared {
     pub(crate) fn new(key: ScopeKey, time: Time, policy: Policy) -> Arc<Self> {
-        let core = Scope::new(policy, time.now());
-        let counters = Counters::default();
-        let state = State {
-            core,
-            leases: 0,
-            sweep: Instant::ZERO,
-            queue: None,
-            counters,
-        };
+        let state = State::new(policy, time.now());
         Arc::new_cyclic(|me| Self {
             me: me.clone(),
             key,
@@ -465,124 +449,5 @@ impl Alarm for Shared {
                 queue.timer = queue.timer.filter(|timer| timer.at() > now);
             }
         });
-    }
-}
-
-impl State {
-    fn planned(&self) -> Option<Instant> {
-        Some(self.sweep).filter(|&at| at > Instant::ZERO)
-    }
-
-    fn timer(&self) -> Option<AlarmKey> {
-        self.queue.as_ref().and_then(|queue| queue.timer)
-    }
-
-    fn queue(&mut self) -> &mut Queue {
-        let policy = self.core.policy();
-        self.queue
-            .get_or_insert_with(|| Box::new(Queue::new(policy)))
-    }
-
-    fn in_line(&self) -> usize {
-        self.queue.as_ref().map_or(0, |queue| queue.in_line())
-    }
-
-    /// The verdict on one that arrives now; `None` if others are in line.
-    fn go_at_once(&mut self, now: Instant, cost: u64) -> Option<Verdict> {
-        if let Some(budget) = self.core.exceeds(cost) {
-            return Some(Verdict::Never(budget));
-        }
-        if self.in_line() > 0 {
-            return None;
-        }
-        self.core.line_is_empty();
-        Some(self.core.verdict(now, cost, Ahead::default(), false))
-    }
-
-    fn grant(&mut self, now: Instant, cost: u64, queued: bool) {
-        self.core.admit(now, cost, queued);
-        self.counters.admitted += 1;
-        self.counters.tokens_admitted = self.counters.tokens_admitted.saturating_add(cost);
-    }
-
-    fn estimate(&mut self, now: Instant, cost: u64) -> Option<Duration> {
-        let now = self.core.see(now);
-        let line = self
-            .queue
-            .as_ref()
-            .map_or(Ahead::default(), |queue| queue.line());
-        self.core
-            .estimate(now, cost, line)
-            .map(|at| at.saturating_duration_since(now))
-    }
-
-    /// Why one that arrives now and cannot go at once need not wait.
-    fn hopeless(&self, now: Instant, ticket: &Ticket) -> Option<AdmitError> {
-        if let Some(budget) = self.core.exceeds(ticket.cost) {
-            return Some(AdmitError::ExceedsBudget {
-                cost: ticket.cost,
-                budget,
-            });
-        }
-        let deadline = ticket.deadline?;
-        let (horizon, cause) = self.core.horizon();
-        let refuse = |cause| {
-            let cooldown = self
-                .core
-                .cooldown_until()
-                .filter(|_| cause == DeadlineCause::Cooldown);
-            let retry_after = cooldown.map(|until| until.saturating_duration_since(now));
-            Some(AdmitError::Deadline { retry_after, cause })
-        };
-        if deadline < horizon && horizon > now {
-            return refuse(cause);
-        }
-        let pressure = self.core.token_pressure();
-        if pressure
-            .is_some_and(|it| Scope::token_slack(&self.core.policy(), ticket.cost, deadline) < it)
-        {
-            return refuse(DeadlineCause::Tokens);
-        }
-        if deadline <= now {
-            refuse(DeadlineCause::Passed)
-        } else {
-            None
-        }
-    }
-
-    /// Lets lapse, fail and invite whatever is due; says when to look again.
-    fn settle(&mut self, now: Instant, wakes: &mut Wakes) -> Option<Instant> {
-        let queue = self.queue.as_mut().filter(|queue| queue.len() > 0)?;
-        queue.lapse(now, wakes);
-        if !queue.watches_nothing() {
-            let cooldown = self.core.cooldown_until().unwrap_or(Instant::ZERO);
-            queue.fail_hopeless(now, self.core.horizon(), cooldown, wakes);
-            if let Some(pressure) = self.core.token_pressure() {
-                queue.fail_unaffordable(now, pressure, wakes);
-            }
-        }
-        let mut due = None;
-        while let Some(id) = queue.candidate() {
-            if queue.booked() == Ahead::default() {
-                self.core.heads_the_line(now, queue.cost(id));
-            }
-            match self.core.verdict(now, queue.cost(id), queue.booked(), true) {
-                Verdict::Admit => queue.invite(id, now, wakes),
-                Verdict::WaitUntil(at) => {
-                    due = Some(at);
-                    break;
-                }
-                Verdict::WaitForFinish | Verdict::Never(_) => break,
-            }
-        }
-        queue.fail_late(now, wakes);
-        if queue.in_line() == 0 {
-            self.core.line_is_empty();
-        }
-        let event = queue.next_event(now);
-        due.into_iter()
-            .chain(event)
-            .filter(|&at| at < Instant::MAX)
-            .min()
     }
 }
