@@ -78,6 +78,34 @@ async fn a_cooldown_holds_the_caller_that_was_told_too_and_its_retry_leaves_no_e
 }
 
 #[tokio::test]
+async fn a_429_holds_others_back_from_its_head_on_before_its_body_is_read() {
+    let world = World::new();
+    let gate = Gate::new();
+    let refusal = Reply::status(429)
+        .header("content-type", "application/json")
+        .header("retry-after", 7)
+        .chunk(r#"{"error":{"message":"slow"#)
+        .pause(&gate)
+        .chunk(r#" down"}}"#);
+    let server = first([refusal]);
+    let caller = world.embedder(&server, json!({ "retry": { "max_attempts": 1 } }));
+    let told = caller.call();
+    until("the cooldown", || {
+        caller.snap().cooldown_remaining == Some(secs(7))
+    })
+    .await;
+    assert_eq!(caller.snap().active, 1);
+    let other = caller.call();
+    caller.queued(1).await;
+    gate.open();
+    assert_eq!(refused(done(told).await).kind(), Kind::RateLimited);
+    caller.still_queued(1).await;
+    world.clock.advance(secs(7));
+    done(other).await.unwrap();
+    assert_eq!(world.starts(2).await, [secs(0), secs(7)]);
+}
+
+#[tokio::test]
 async fn a_cooldown_does_not_reach_another_scope() {
     let world = World::new();
     let server = first([error(429).header("retry-after", 7)]);

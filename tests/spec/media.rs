@@ -141,3 +141,29 @@ async fn media_in_embedding_inputs_is_rejected_when_a_token_budget_is_set() {
     // Not even the part without media was sent.
     assert_eq!(server.requests().len(), 0);
 }
+
+#[tokio::test]
+async fn media_cannot_slip_past_the_budget_in_an_extra_field() {
+    let world = World::new();
+    let server = good();
+    let image = json!([{ "role": "user", "content": [
+        { "type": "image_url", "image_url": { "url": "https://example.com/cat.png" } }] }]);
+    for (operation, field) in [
+        (Operation::Generate, "messages"),
+        (Operation::Embed, "input"),
+        (Operation::Rerank, "documents"),
+        (Operation::Rerank, "prompts"),
+    ] {
+        let mut more = at(&server, budget());
+        more["extra_body"] = json!({ field: image });
+        let error = refused(world.try_open(&entry(operation, more)));
+        assert_eq!(error.kind(), Kind::Config);
+        let named = format!("{}.extra_body.{field}: ", path(operation));
+        assert!(error.message().starts_with(&named), "{error}");
+    }
+    let generator = world.generator(&server, budget());
+    let mut request = GenerateRequest::prompt("look");
+    request.extra_body.insert("messages".to_owned(), image);
+    refused(generator.generate(request).await);
+    assert_eq!(server.requests().len(), 0);
+}

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use antfly_framework::content::MediaSupport;
 use antfly_framework::provider::{Declared, Identity, TokenCost};
 use antfly_framework::secret::{CredentialSource, MemoryStore};
+use antfly_framework::testing::Server;
 use antfly_framework::{Client, Document, Env, Kind, Operation, Policy, ScopeKey, Time};
 use serde_json::{Value, json};
 
@@ -308,16 +309,50 @@ async fn rotation_does_not_reset_capacity_and_the_next_attempt_uses_the_new_toke
 }
 
 #[tokio::test]
+async fn a_retry_uses_the_rotated_token_in_the_same_scope() {
+    let store = Arc::new(MemoryStore::new("vault", [("the.key", "old")]));
+    let world = World::build([], |b| b.secret_store(store.clone()));
+    let rotated = store.clone();
+    let server = Server::with(move |request| {
+        if request.header("authorization") == Some("Bearer old") {
+            rotated.set("the.key", "new");
+            return error(503);
+        }
+        answer(request)
+    });
+    let caller = world.embedder(&server, json!({ "api_key": "${secret:the.key}" }));
+    world.drive(caller.call()).await.unwrap();
+    assert_eq!((server.requests().len(), caller.admitted()), (2, 2));
+}
+
+#[tokio::test]
+async fn a_source_that_lost_its_key_is_an_error_and_no_other_source_takes_over() {
+    let store = Arc::new(MemoryStore::new("vault", [("openai.api_key", "stored")]));
+    let world = World::build([("OPENAI_API_KEY", "env")], |b| {
+        b.secret_store(store.clone())
+    });
+    let server = good();
+    let caller = world.embedder(&server, json!({ "api_key": "${secret:openai.api_key}" }));
+    caller.once().await.unwrap();
+    store.remove("openai.api_key");
+    let error = refused(caller.once().await);
+    assert_eq!(error.kind(), Kind::Auth);
+    assert!(error.message().contains("embedders.one.api_key"), "{error}");
+    // Nothing was sent, and nothing reserved for it.
+    assert_eq!((server.requests().len(), caller.admitted()), (1, 1));
+    assert_eq!((caller.snap().active, caller.snap().queued), (0, 0));
+}
+
+#[tokio::test]
 async fn separate_models_budgets_are_not_merged_and_a_providers_quota_is_not_discovered() {
     let world = World::new();
     // The provider says that nothing is left; only a 429 would count.
-    let spent = Arc::new(|request: &antfly_framework::testing::Received| {
+    let server = Server::with(|request| {
         answer(request)
             .header("x-ratelimit-remaining-requests", 0)
             .header("x-ratelimit-reset-requests", "60s")
             .header("retry-after", 60)
     });
-    let server = antfly_framework::testing::Server::with(move |request| spent(request));
     for model in ["a", "b"] {
         let mut more = one_a_minute();
         more["model"] = model.into();

@@ -368,7 +368,7 @@ async fn generation_requires_a_positive_output_cap() {
 
 #[tokio::test]
 async fn an_output_cap_cannot_be_raised_past_the_reservation_by_an_extra_field() {
-    for name in ["max_tokens", "max_completion_tokens"] {
+    for name in ["max_tokens", "max_completion_tokens", "n"] {
         let world = World::new();
         let server = good();
         let mut more = at(&server, budget(100_000));
