@@ -4,10 +4,11 @@ use antfly_framework::http::LineParser;
 use antfly_framework::provider::Frame;
 use antfly_framework::testing::{Gate, Reply, Server};
 use antfly_framework::{FinishReason, Kind, StreamEvent};
+use bytes::Bytes;
 use serde_json::json;
 
 use crate::support::{
-    every_split, finish, generator, manual, ms, read, says, soon, texts, until_alarm_in,
+    every_split, finish, generator, manual, ms, own, read, says, soon, texts, until_alarm_in,
 };
 
 fn whole(parts: &[&str]) -> Vec<StreamEvent> {
@@ -207,4 +208,45 @@ fn a17_lines_in_one_read_are_parsed_one_by_one_and_the_last_needs_no_newline() {
     }
     // Cut off inside its JSON the last line is not an object.
     assert_eq!(data(&[&body[..body.len() - 1]]), expected[..2]);
+}
+
+/// A stream of lines, from a provider whose wire is that.
+fn line_stream(chunks: Vec<Bytes>) -> Reply {
+    chunks
+        .into_iter()
+        .fold(Reply::stream(200, "application/x-ndjson"), Reply::chunk)
+}
+
+#[tokio::test]
+async fn a18_the_adapters_wire_decides_the_parser_wherever_lines_are_cut() {
+    // A line may even begin as an event's would; a last one needs no newline.
+    let body = Bytes::from_static(
+        b"{\"text\":\"\xd1\x8c\"}\n{\"text\":\"data: x\"}\r\n\n{\"text\":\"\xf0\x9f\xa6\x80\"}\n{\"done\":true}",
+    );
+    let mut replies = vec![line_stream(vec![body.clone()])];
+    replies.extend((1..body.len()).map(|at| line_stream(vec![body.slice(..at), body.slice(at..)])));
+    replies.push(line_stream(
+        (0..body.len()).map(|at| body.slice(at..=at)).collect(),
+    ));
+    let count = replies.len();
+    let server = Server::start(replies);
+    let generator = own::generator(&server, json!({}));
+    for number in 0..count {
+        let (events, error) = read(&generator).await;
+        assert!(error.is_none(), "{number}: {error:?}");
+        assert_eq!(
+            texts(&events),
+            ["\u{44c}", "data: x", "\u{1f980}"],
+            "{number}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a17_two_lines_in_one_write_are_two_events() {
+    let body = Bytes::from_static(b"{\"text\":\"one\"}\n{\"text\":\"two\"}\n{\"done\":true}\n");
+    let server = Server::start([line_stream(vec![body])]);
+    let (events, error) = read(&own::generator(&server, json!({}))).await;
+    assert!(error.is_none(), "{error:?}");
+    assert_eq!(texts(&events), ["one", "two"]);
 }

@@ -5,7 +5,7 @@ use antfly_framework::{Error, FinishReason, Kind, StreamEvent};
 use serde_json::{Value, json};
 
 use crate::support::{
-    ask, client, delta, every_split, finish, generator, manual, ms, read, says, secs, soon,
+    ask, client, delta, every_split, finish, generator, manual, ms, own, read, says, secs, soon,
     sse_answer, texts, until, until_alarm_in,
 };
 
@@ -294,4 +294,33 @@ async fn b01_the_end_reason_is_kept_as_the_provider_said_it() {
             raw: "length".to_owned()
         })
     );
+}
+
+#[tokio::test]
+async fn b13_an_error_line_after_good_lines_is_an_error() {
+    let body = "{\"text\":\"one\"}\n{\"text\":\"two\"}\n{\"error\":\"the runner died\"}";
+    for end in ["", "\n"] {
+        let server = Server::start([
+            Reply::stream(200, "application/x-ndjson").chunk(format!("{body}{end}"))
+        ]);
+        let (events, error) = read(&own::generator(&server, json!({}))).await;
+        assert_eq!(texts(&events), ["one", "two"]);
+        let error = error.unwrap();
+        assert_eq!(
+            (error.kind(), error.message()),
+            (Kind::Server, "the runner died")
+        );
+        assert!(!error.is_retryable());
+        assert_eq!(server.requests().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn b13_lines_that_end_without_their_last_are_an_error_too() {
+    let server = Server::start([
+        Reply::stream(200, "application/x-ndjson").chunk("{\"text\":\"one\"}\n{\"done\":tr")
+    ]);
+    let (events, error) = read(&own::generator(&server, json!({}))).await;
+    assert_eq!(texts(&events), ["one"]);
+    assert_eq!(error.unwrap().kind(), Kind::StreamInterrupted);
 }

@@ -8,9 +8,9 @@ use crate::support::{Way, answer, ask, client, generator, manual, ms, secs};
 
 const PAGE: &str = "<html><head><title>Sign in</title></head><body>please</body></html>";
 
-#[tokio::test]
-async fn e01_a_page_with_status_200_is_an_invalid_response() {
-    for way in Way::ALL {
+/// A page as the answer to each of these ways to ask.
+async fn page_instead(ways: &[Way]) {
+    for way in ways.iter().copied() {
         for content_type in [
             Some("text/html; charset=utf-8"),
             None,
@@ -33,6 +33,16 @@ async fn e01_a_page_with_status_200_is_an_invalid_response() {
             assert_eq!(server.requests().len(), 1, "{about}");
         }
     }
+}
+
+#[tokio::test]
+async fn e01_a_page_with_status_200_is_an_invalid_response() {
+    page_instead(&[Way::Generate, Way::Embed, Way::Rerank]).await;
+}
+
+#[tokio::test]
+async fn e01_so_it_is_where_a_stream_was_asked_for() {
+    page_instead(&[Way::Stream]).await;
 }
 
 #[tokio::test]

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use antfly_framework::secret::MemoryStore;
 use antfly_framework::testing::{Reply, Server};
-use antfly_framework::{Client, Env, Kind, Operation, Time};
+use antfly_framework::{Client, EmbedRequest, Env, Error, Kind, Operation, RerankRequest, Time};
 use serde_json::{Value, json};
 
-use crate::support::{Way, ask, client, try_entry};
+use crate::support::{Way, ask, client, own, try_entry};
 
 const OPERATIONS: [Operation; 3] = [Operation::Embed, Operation::Generate, Operation::Rerank];
 
@@ -65,12 +65,7 @@ async fn j02_a_path_prefix_is_kept() {
     }
 }
 
-fn refused(
-    operation: Operation,
-    client: &Client,
-    url: &str,
-    extra: Value,
-) -> antfly_framework::Error {
+fn refused(operation: Operation, client: &Client, url: &str, extra: Value) -> Error {
     let result = try_entry(operation, url, extra).and_then(|entry| client.check(&entry));
     result.unwrap_err()
 }
@@ -227,128 +222,135 @@ fn j06_credential_headers_can_not_be_set_by_hand() {
     }
 }
 
-fn with_store(value: &str) -> Client {
-    Client::builder()
-        .registry(antfly_providers::registry().unwrap())
-        .time(Time::thread())
-        .env(Env::empty())
-        .secret_store(Arc::new(MemoryStore::new("memory", [("the.key", value)])))
-        .jitter_seed(1)
-        .build()
-        .unwrap()
+/// Where a key is kept.
+#[derive(Clone, Copy, Debug)]
+enum Kept {
+    Entry,
+    Environment,
+    Store,
 }
 
-/// The key as it was sent, or the error; from a literal, from a store and from the environment.
-async fn send_key(way: Way, key: &str) -> Vec<Result<String, antfly_framework::Error>> {
-    let mut results = Vec::new();
-    let variable = match way {
-        Way::Rerank => "ANTFLY_INFERENCE_API_KEY",
-        _ => "OPENAI_API_KEY",
+impl Kept {
+    const ALL: [Kept; 3] = [Kept::Entry, Kept::Environment, Kept::Store];
+}
+
+const KEYED: [Way; 3] = [Way::Generate, Way::Embed, Way::Rerank];
+
+/// Makes a call with `key`: the header it went out in, or why it did not, and the setting an error must name.
+async fn send_key(way: Way, kept: Kept, key: &str) -> (Result<String, Error>, String) {
+    let (operation, setting, variable) = match way {
+        Way::Embed => (Operation::Embed, "embedders.w.api_key", "OPENAI_API_KEY"),
+        Way::Rerank => (
+            Operation::Rerank,
+            "rerankers.w.api_key",
+            "ANTFLY_INFERENCE_API_KEY",
+        ),
+        _ => (
+            Operation::Generate,
+            "generators.w.api_key",
+            "OPENAI_API_KEY",
+        ),
     };
-    let from_env = Client::builder()
+    let builder = Client::builder()
         .registry(antfly_providers::registry().unwrap())
         .time(Time::thread())
-        .env(Env::from_pairs([(variable, key)]))
-        .build()
-        .unwrap();
-    for (client, extra) in [
-        (client(), json!({"api_key": key})),
-        (with_store(key), json!({"api_key": "${secret:the.key}"})),
-        (from_env, json!({})),
-    ] {
-        let server = Server::with(move |_| way.good());
-        let operation = match way {
-            Way::Embed => Operation::Embed,
-            Way::Rerank => Operation::Rerank,
-            _ => Operation::Generate,
-        };
-        let result = async {
-            let entry = try_entry(operation, &server.url(), extra)?;
-            match way {
-                Way::Embed => {
-                    let request = antfly_framework::EmbedRequest::texts(["a"]);
-                    client.embedder(&entry)?.embed(request).await.map(drop)
-                }
-                Way::Rerank => {
-                    let request = antfly_framework::RerankRequest::new("q", ["d"]);
-                    client.reranker(&entry)?.rerank(request).await.map(drop)
-                }
-                _ => client.generator(&entry)?.generate(ask()).await.map(drop),
+        .env(Env::empty());
+    let (builder, extra, setting) = match kept {
+        Kept::Entry => (builder, json!({"api_key": key}), setting),
+        Kept::Environment => {
+            let env = Env::from_pairs([(variable, key)]);
+            (builder.env(env), json!({}), variable)
+        }
+        Kept::Store => {
+            let store = MemoryStore::new("memory", [("the.key", key)]);
+            let extra = json!({"api_key": "${secret:the.key}"});
+            (builder.secret_store(Arc::new(store)), extra, setting)
+        }
+    };
+    let client = builder.build().unwrap();
+    let server = Server::with(move |_| way.good());
+    let result = async {
+        let entry = try_entry(operation, &server.url(), extra)?;
+        match way {
+            Way::Embed => {
+                let request = EmbedRequest::texts(["a"]);
+                client.embedder(&entry)?.embed(request).await.map(drop)
             }
-        };
-        let result = result.await;
-        let requests = server.requests();
-        assert_eq!(requests.len(), usize::from(result.is_ok()));
-        results.push(result.map(|()| requests[0].header("authorization").unwrap_or("").to_owned()));
-    }
-    results
+            Way::Rerank => {
+                let request = RerankRequest::new("q", ["d"]);
+                client.reranker(&entry)?.rerank(request).await.map(drop)
+            }
+            _ => client.generator(&entry)?.generate(ask()).await.map(drop),
+        }
+    };
+    let result = result.await;
+    let requests = server.requests();
+    assert_eq!(requests.len(), usize::from(result.is_ok()));
+    let sent = result.map(|()| {
+        let header = requests[0].header("authorization");
+        header.unwrap_or("none").to_owned()
+    });
+    (sent, setting.to_owned())
 }
 
 #[tokio::test]
 async fn j08_outer_white_space_of_a_key_is_trimmed() {
-    for way in [Way::Generate, Way::Embed, Way::Rerank] {
-        for key in ["sk-good\n", "sk-good\r\n", "  sk-good\t", "\nsk-good"] {
-            for sent in send_key(way, key).await {
-                assert_eq!(sent.unwrap(), "Bearer sk-good", "{way:?} {key:?}");
+    for way in KEYED {
+        for kept in Kept::ALL {
+            for key in ["sk-good\n", "sk-good\r\n", "  sk-good\t", "\nsk-good"] {
+                let (sent, _) = send_key(way, kept, key).await;
+                assert_eq!(sent.unwrap(), "Bearer sk-good", "{way:?} {kept:?} {key:?}");
             }
         }
     }
 }
 
-#[tokio::test]
-async fn j08_a_control_character_inside_is_a_config_error_that_hides_the_key() {
-    for way in [Way::Generate, Way::Embed, Way::Rerank] {
-        for key in [
-            "sk-hunter\n2two",
-            "sk-hunter\r\n2two",
-            "sk-hunter\u{0}2two",
-            "sk-hunter\u{7f}2two",
-        ] {
-            for sent in send_key(way, key).await {
+/// Sends keys that no header can carry: each must be refused as a bad setting, by its name and without its value.
+async fn refuses(kept: &[Kept], keys: &[&str]) {
+    for way in KEYED {
+        for kept in kept {
+            for key in keys {
+                let (sent, setting) = send_key(way, *kept, key).await;
                 let error = sent.unwrap_err();
-                let shown = format!("{error} {error:?}");
-                assert_eq!(error.kind(), Kind::Config, "{way:?} {key:?}: {shown}");
+                let shown = format!("{way:?} {kept:?} {error} {error:?}");
+                assert!(error.message().contains(&setting), "{shown}");
                 assert!(
                     !shown.contains("hunter") && !shown.contains("2two"),
                     "{shown}"
                 );
+                assert_eq!(error.kind(), Kind::Config, "{shown}");
             }
-        }
-        for sent in send_key(way, " \n").await {
-            assert_eq!(sent.unwrap_err().kind(), Kind::Config, "{way:?}");
         }
     }
 }
 
+const UNPRINTABLE: [&str; 5] = [
+    "sk-hunter\n2two",
+    "sk-hunter\r\n2two",
+    "sk-hunter\u{0}2two",
+    "sk-hunter\u{7f}2two",
+    " \n",
+];
+const NOT_ASCII: [&str; 2] = ["sk\u{2014}hunter2two", "sk-hunter2two\u{201d}"];
+
+#[tokio::test]
+async fn j08_a_control_character_inside_is_a_config_error_that_hides_the_key() {
+    refuses(&[Kept::Entry, Kept::Environment], &UNPRINTABLE).await;
+}
+
+#[tokio::test]
+async fn j08_so_it_is_in_a_secret_store() {
+    refuses(&[Kept::Store], &UNPRINTABLE).await;
+}
+
 #[tokio::test]
 async fn j10_a_key_that_is_not_ascii_is_a_config_error_that_names_the_setting() {
-    for way in [Way::Generate, Way::Embed, Way::Rerank] {
-        for key in ["sk\u{2014}hunter2", "sk-hunter2\u{201d}"] {
-            let settings = match way {
-                Way::Embed => [
-                    "embedders.w.api_key",
-                    "embedders.w.api_key",
-                    "OPENAI_API_KEY",
-                ],
-                Way::Rerank => [
-                    "rerankers.w.api_key",
-                    "rerankers.w.api_key",
-                    "ANTFLY_INFERENCE_API_KEY",
-                ],
-                _ => [
-                    "generators.w.api_key",
-                    "generators.w.api_key",
-                    "OPENAI_API_KEY",
-                ],
-            };
-            for (sent, setting) in send_key(way, key).await.into_iter().zip(settings) {
-                let error = sent.unwrap_err();
-                assert_eq!(error.kind(), Kind::Config, "{error}");
-                assert!(error.message().contains(setting), "{setting}: {error}");
-                assert!(!format!("{error} {error:?}").contains("hunter2"));
-            }
-        }
-    }
+    refuses(&[Kept::Entry, Kept::Environment], &NOT_ASCII).await;
+}
+
+#[tokio::test]
+async fn j10_so_it_is_in_a_secret_store() {
+    refuses(&[Kept::Store], &NOT_ASCII).await;
 }
 
 #[tokio::test]
@@ -360,4 +362,31 @@ async fn j15_a_model_id_with_slash_and_colon_goes_out_untouched() {
     let sent = &server.requests()[0];
     assert_eq!(sent.json()["model"], model);
     assert_eq!(sent.path, "/v1/chat/completions");
+}
+
+#[tokio::test]
+async fn j06_whatever_header_a_provider_authorizes_with_stays_at_its_origin() {
+    for status in [307, 308] {
+        let away = Server::always(Reply::text(200, "moved"));
+        let target = format!("{}/elsewhere", away.url());
+        let server = Server::always(Reply::status(status).header("location", target));
+        let generator = own::generator(&server, json!({}));
+        assert_eq!(generator.generate(ask()).await.unwrap().text, "moved");
+        let (sent, seen) = (&server.requests()[0], &away.requests()[0]);
+        for name in own::CREDENTIAL_HEADERS {
+            assert_eq!(sent.header(name), Some(own::KEY), "{name}");
+            assert_eq!(seen.header(name), None, "{name}");
+        }
+    }
+    for status in [301, 302, 303] {
+        let away = Server::start([]);
+        let target = format!("{}/elsewhere", away.url());
+        let server = Server::always(Reply::status(status).header("location", target));
+        let error = own::generator(&server, json!({}))
+            .generate(ask())
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind(), Kind::Redirect);
+        assert_eq!(away.connections(), 0);
+    }
 }

@@ -1,5 +1,7 @@
 //! What every section needs: clients, entries, chat answers, and ways to wait that can't pass by luck.
 
+pub(crate) mod own;
+
 use std::future::Future;
 use std::time::{Duration, Instant as WallInstant};
 
