@@ -12,7 +12,9 @@ use futures::stream::BoxStream;
 use super::{Call, Held, Loaded, Outcome, with_hint};
 use crate::error::{Error, Kind, Result};
 use crate::generate::{GenerateRequest, GenerateStream, Generation, StreamEvent, ToolCallDelta};
-use crate::http::{EventStreamParser, LineParser, ResponseBody, read_bounded};
+use crate::http::{
+    ERROR_BODY_BYTES, EventStreamParser, LineParser, ResponseBody, read_bounded, unexpected_body,
+};
 use crate::provider::{Flow, Frame, Framing, GenerateCodec, Head, Route, StreamDecoder};
 
 /// An answer whose head says success.
@@ -71,6 +73,17 @@ async fn whole(call: &Call, incoming: Incoming) -> Result<(Head, Bytes)> {
     }
 }
 
+/// A proxy's page in place of an answer.
+fn page(head: &Head, body: &[u8]) -> Error {
+    let status = http::StatusCode::from_u16(head.status).unwrap_or(http::StatusCode::OK);
+    unexpected_body(
+        status,
+        &head.headers,
+        body,
+        "the answer is a page and not a stream",
+    )
+}
+
 /// An error found inside a success keeps the status of the exchange and the hint of its head.
 fn in_band(error: Error, head: &Head) -> Error {
     let error = match error.status() {
@@ -118,6 +131,7 @@ impl Deliver for Streamed<'_> {
                     body: Some(body),
                     parser: FrameParser::new(codec.framing(), handle.entry.max_event_bytes),
                     decoder: codec.stream_decoder(&head, self.request),
+                    unframed: Some(Vec::new()),
                     frames: Vec::new(),
                     idle: handle.entry.stream_idle_timeout,
                     time: handle.time.clone(),
@@ -147,7 +161,25 @@ impl Deliver for Streamed<'_> {
             ready: VecDeque::new(),
             failed: None,
         };
-        events.first_item().await.map_err(|e| in_band(e, &head))?;
+        if let Err(e) = events.first_item().await {
+            match events
+                .unframed()
+                .map(|b| (b.trim_ascii_start().first().copied(), b))
+            {
+                // A page where a stream was promised.
+                Some((Some(b'<'), body)) => return Err(page(&head, &body)),
+                // One JSON answer (an error, mostly) under a stream's content type, or under none.
+                Some((Some(b'{'), body)) if e.kind() == Kind::StreamInterrupted => {
+                    events = Events {
+                        source: Some(self.replay(codec, &head, Bytes::from(body))?),
+                        ready: VecDeque::new(),
+                        failed: None,
+                    };
+                    events.first_item().await?;
+                }
+                _ => return Err(in_band(e, &head)),
+            }
+        }
         let call = Call::new(
             Arc::clone(&call.handle),
             self.deadline.unwrap_or(Instant::MAX),
@@ -281,6 +313,8 @@ struct HttpEvents {
     parser: FrameParser,
     decoder: Box<dyn StreamDecoder>,
     frames: Vec<Frame>,
+    /// The beginning of the body as long as no event has been found in it: what is said when there is none at all.
+    unframed: Option<Vec<u8>>,
     idle: Duration,
     time: Time,
 }
@@ -305,6 +339,12 @@ impl HttpEvents {
         };
         let mut out = Vec::new();
         let parsed = self.parser.feed(chunk.as_deref(), &mut self.frames);
+        if !self.frames.is_empty() {
+            self.unframed = None;
+        } else if let (Some(seen), Some(chunk)) = (&mut self.unframed, &chunk) {
+            let room = ERROR_BODY_BYTES.saturating_sub(seen.len());
+            seen.extend_from_slice(&chunk[..chunk.len().min(room)]);
+        }
         let mut flow = Flow::Continue;
         let mut failed = None;
         for frame in self.frames.drain(..) {
@@ -346,6 +386,14 @@ struct Events {
 }
 
 impl Events {
+    /// The body's beginning, when it held no event.
+    fn unframed(&mut self) -> Option<Vec<u8>> {
+        match &mut self.source {
+            Some(Source::Http(http)) => http.unframed.take(),
+            _ => None,
+        }
+    }
+
     /// Reads until something a consumer can see is there. What failed before that is the attempt's failure.
     async fn first_item(&mut self) -> Result<()> {
         while let Some(source) = &mut self.source {

@@ -139,16 +139,15 @@ impl ResolvedSecret {
     /// The value now.
     ///
     /// # Errors
-    /// `auth` when it is gone from its source or no header can carry it.
+    /// `auth` when it is gone from its source, `config` when no header can carry it.
     pub async fn value(&self) -> Result<SecretString> {
         let found = match &self.from {
             From::Literal(value) => return Ok(value.clone()),
             From::Env(env, name) => env.get(name)?.map(SecretString::from),
             From::Store(store, name) => store.get(name).await?,
         };
-        let auth = |e: Error| Error::new(Kind::Auth, e.message());
         match found {
-            Some(value) => trimmed(&self.setting, &value).map_err(auth),
+            Some(value) => trimmed(&self.setting, &value),
             None => Err(Error::new(
                 Kind::Auth,
                 format!(

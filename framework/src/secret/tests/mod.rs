@@ -156,14 +156,14 @@ fn a_key_that_no_header_can_carry_names_its_setting_and_not_its_value() {
 }
 
 #[tokio::test]
-async fn a_stored_value_that_turns_bad_is_an_auth_error_without_the_value() {
+async fn a_stored_value_that_turns_bad_is_a_config_error_without_the_value() {
     let store = store(&[("k", "one")]);
     let found = secrets(Some(Arc::clone(&store)), &[])
         .resolve(&reference("k"), SETTING)
         .unwrap();
     store.set("k", "sentinel\nx");
     let e = value(&found).await.unwrap_err();
-    assert_eq!(e.kind(), Kind::Auth);
+    assert_eq!(e.kind(), Kind::Config);
     assert!(
         e.message().starts_with(SETTING) && !format!("{e:?}").contains("sentinel"),
         "{e:?}"
