@@ -220,6 +220,48 @@ async fn loading_a_credential_is_separate_from_the_models_invocation_and_consume
     assert_eq!((requests(&server), caller.admitted()), (1, 1));
 }
 
+#[tokio::test]
+async fn no_attempt_sits_on_a_permit_while_its_credential_source_is_asked() {
+    /// Answers once, and then only when its gate is open.
+    #[derive(Debug)]
+    struct Once(AtomicUsize, Gate);
+
+    #[async_trait::async_trait]
+    impl SecretStore for Once {
+        fn id(&self) -> String {
+            "once".to_owned()
+        }
+        fn holds(&self, _name: &str) -> Result<bool> {
+            Ok(true)
+        }
+        async fn get(&self, _name: &str) -> Result<Option<SecretString>> {
+            if self.0.fetch_add(1, Ordering::Relaxed) > 0 {
+                self.1.passed().await;
+            }
+            Ok(Some("key".into()))
+        }
+    }
+
+    let gate = Gate::new();
+    let store = Arc::new(Once(AtomicUsize::new(0), gate.clone()));
+    let world = World::build([], |b| b.secret_store(store));
+    let server = good();
+    let limits = json!({ "max_concurrency": 1 });
+    let more = json!({ "api_key": "${secret:k}", "rate_limit": limits });
+    let caller = world.embedder(&server, more);
+    // The first call has a key: what it was admitted for leaves at once.
+    caller.once().await.unwrap();
+    assert_eq!((server.requests().len(), caller.admitted()), (1, 1));
+    // The second one waits for its key, without a permit.
+    let call = caller.call();
+    quiet().await;
+    assert_eq!((caller.snap().active, caller.snap().queued), (0, 0));
+    assert_eq!(caller.admitted(), 1);
+    gate.open();
+    done(call).await.unwrap();
+    assert_eq!((server.requests().len(), caller.admitted()), (2, 2));
+}
+
 /// A scope whose one slot is taken until the gate opens.
 async fn occupied(world: &World, server: &Server) -> (Caller, tokio::task::JoinHandle<Result<()>>) {
     let limits = json!({ "rate_limit": {
