@@ -20,7 +20,7 @@
 //! - The limiter itself: the crate `antfly-limiter`, re-exported as [`limiter`].
 //!
 //! # Reading order
-//! `provider.rs` (the contract), `client/` (handles and calls), `attempt/mod.rs` (the loop), then whatever it names.
+//! `provider/mod.rs` (the contract), `client/` (handles and calls), `attempt/mod.rs` (the loop), then whatever it names.
 //!
 //! # Features
 //! - `testing`: the scripted server and helpers that tests of adapters use.

@@ -2,20 +2,18 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
-use antfly_limiter::{Instant, Time};
+use antfly_limiter::Instant;
 use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
 
+use super::events::{Events, HttpEvents, Source};
 use super::{Call, Held, Loaded, Outcome, with_hint};
 use crate::error::{Error, Kind, Result};
 use crate::generate::{GenerateRequest, GenerateStream, Generation, StreamEvent, ToolCallDelta};
-use crate::http::{
-    ERROR_BODY_BYTES, EventStreamParser, LineParser, ResponseBody, read_bounded, unexpected_body,
-};
-use crate::provider::{Flow, Frame, Framing, GenerateCodec, Head, Route, StreamDecoder};
+use crate::http::{ResponseBody, read_bounded, unexpected_body};
+use crate::provider::{GenerateCodec, Head, Route};
 
 /// An answer whose head says success.
 pub(crate) enum Incoming {
@@ -127,15 +125,13 @@ impl Deliver for Streamed<'_> {
                 (head, source)
             }
             Incoming::Http(head, body) => {
-                let source = Source::Http(Box::new(HttpEvents {
-                    body: Some(body),
-                    parser: FrameParser::new(codec.framing(), handle.entry.max_event_bytes),
-                    decoder: codec.stream_decoder(&head, self.request),
-                    unframed: Some(Vec::new()),
-                    frames: Vec::new(),
-                    idle: handle.entry.stream_idle_timeout,
-                    time: handle.time.clone(),
-                }));
+                let source = Source::Http(Box::new(HttpEvents::new(
+                    body,
+                    codec.framing(),
+                    codec.stream_decoder(&head, self.request),
+                    &handle.entry,
+                    handle.time.clone(),
+                )));
                 (head, source)
             }
             Incoming::Bytes(head, body) => {
@@ -156,11 +152,7 @@ impl Deliver for Streamed<'_> {
             Route::Engine(engine) => engine.request_id(&head),
             Route::Local(_) => None,
         };
-        let mut events = Events {
-            source: Some(source),
-            ready: VecDeque::new(),
-            failed: None,
-        };
+        let mut events = Events::of(source);
         if let Err(e) = events.first_item().await {
             match events
                 .unframed()
@@ -170,11 +162,7 @@ impl Deliver for Streamed<'_> {
                 Some((Some(b'<'), body)) => return Err(page(&head, &body)),
                 // One JSON answer (an error, mostly) under a stream's content type, or under none.
                 Some((Some(b'{'), body)) if e.kind() == Kind::StreamInterrupted => {
-                    events = Events {
-                        source: Some(self.replay(codec, &head, Bytes::from(body))?),
-                        ready: VecDeque::new(),
-                        failed: None,
-                    };
+                    events = Events::of(self.replay(codec, &head, Bytes::from(body))?);
                     events.first_item().await?;
                 }
                 _ => return Err(in_band(e, &head)),
@@ -240,199 +228,6 @@ fn events_of(whole: Generation) -> VecDeque<StreamEvent> {
         out.push_back(StreamEvent::Finish { reason, raw });
     }
     out
-}
-
-/// Where a stream's events come from.
-enum Source {
-    Http(Box<HttpEvents>),
-    Engine(BoxStream<'static, Result<StreamEvent>>, Time, Duration),
-    Whole(VecDeque<StreamEvent>),
-}
-
-impl Source {
-    /// More events into `ready`; `false` when the stream has ended well.
-    async fn more(&mut self, ready: &mut VecDeque<StreamEvent>) -> Result<bool> {
-        match self {
-            Source::Http(http) => http.more(ready).await,
-            Source::Engine(events, time, idle) => {
-                let until = time.now().saturating_add(*idle);
-                match time.timeout_at(until, events.next()).await {
-                    Ok(Some(event)) => {
-                        ready.push_back(event?);
-                        Ok(true)
-                    }
-                    Ok(None) => Ok(false),
-                    Err(_) => Err(silent(*idle)),
-                }
-            }
-            Source::Whole(events) => {
-                ready.append(events);
-                Ok(false)
-            }
-        }
-    }
-}
-
-fn silent(idle: Duration) -> Error {
-    Error::new(
-        Kind::StreamInterrupted,
-        format!("the provider sent nothing for {idle:?} (stream_idle_timeout_ms)"),
-    )
-}
-
-/// Cuts a body into frames, by the wire's own rule.
-enum FrameParser {
-    EventStream(EventStreamParser),
-    Lines(LineParser),
-}
-
-impl FrameParser {
-    fn new(framing: Framing, max_event_bytes: usize) -> Self {
-        match framing {
-            Framing::EventStream => {
-                FrameParser::EventStream(EventStreamParser::new(max_event_bytes))
-            }
-            Framing::Lines => FrameParser::Lines(LineParser::new(max_event_bytes)),
-        }
-    }
-
-    /// More bytes, or (`None`) the end of the body.
-    fn feed(&mut self, chunk: Option<&[u8]>, out: &mut Vec<Frame>) -> Result<()> {
-        match (self, chunk) {
-            (FrameParser::EventStream(p), Some(chunk)) => p.push(chunk, out),
-            (FrameParser::EventStream(p), None) => p.finish(out),
-            (FrameParser::Lines(p), Some(chunk)) => p.push(chunk, out),
-            (FrameParser::Lines(p), None) => p.finish(out),
-        }
-    }
-}
-
-/// The events of an HTTP body.
-struct HttpEvents {
-    body: Option<ResponseBody>,
-    parser: FrameParser,
-    decoder: Box<dyn StreamDecoder>,
-    frames: Vec<Frame>,
-    /// The beginning of the body as long as no event has been found in it: what is said when there is none at all.
-    unframed: Option<Vec<u8>>,
-    idle: Duration,
-    time: Time,
-}
-
-impl HttpEvents {
-    async fn more(&mut self, ready: &mut VecDeque<StreamEvent>) -> Result<bool> {
-        let Some(body) = &mut self.body else {
-            return Ok(false);
-        };
-        // Armed only while the provider is waited for: a slow consumer is not the provider's silence.
-        let until = self.time.now().saturating_add(self.idle);
-        let chunk = match self.time.timeout_at(until, body.chunk()).await {
-            Ok(Ok(chunk)) => chunk,
-            Ok(Err(broken)) => {
-                return Err(Error::new(
-                    Kind::StreamInterrupted,
-                    format!("the stream broke: {}", broken.message()),
-                )
-                .with_source(broken));
-            }
-            Err(_) => return Err(silent(self.idle)),
-        };
-        let mut out = Vec::new();
-        let parsed = self.parser.feed(chunk.as_deref(), &mut self.frames);
-        if !self.frames.is_empty() {
-            self.unframed = None;
-        } else if let (Some(seen), Some(chunk)) = (&mut self.unframed, &chunk) {
-            let room = ERROR_BODY_BYTES.saturating_sub(seen.len());
-            seen.extend_from_slice(&chunk[..chunk.len().min(room)]);
-        }
-        let mut flow = Flow::Continue;
-        let mut failed = None;
-        for frame in self.frames.drain(..) {
-            match self.decoder.push(frame, &mut out) {
-                Ok(Flow::Continue) => {}
-                Ok(Flow::Done) => {
-                    flow = Flow::Done;
-                    break;
-                }
-                Err(e) => {
-                    failed = Some(e);
-                    break;
-                }
-            }
-        }
-        if flow == Flow::Continue && failed.is_none() {
-            failed = parsed.err();
-        }
-        let ended = flow == Flow::Done || chunk.is_none();
-        if chunk.is_none() && flow == Flow::Continue && failed.is_none() {
-            failed = self.decoder.end(&mut out).err();
-        }
-        ready.extend(out);
-        if ended || failed.is_some() {
-            self.body = None;
-        }
-        match failed {
-            Some(e) => Err(e),
-            None => Ok(!ended),
-        }
-    }
-}
-
-/// Events decoded but not yet handed out, and where more come from.
-struct Events {
-    source: Option<Source>,
-    ready: VecDeque<StreamEvent>,
-    failed: Option<Error>,
-}
-
-impl Events {
-    /// The body's beginning, when it held no event.
-    fn unframed(&mut self) -> Option<Vec<u8>> {
-        match &mut self.source {
-            Some(Source::Http(http)) => http.unframed.take(),
-            _ => None,
-        }
-    }
-
-    /// Reads until something a consumer can see is there. What failed before that is the attempt's failure.
-    async fn first_item(&mut self) -> Result<()> {
-        while let Some(source) = &mut self.source {
-            let more = source.more(&mut self.ready).await;
-            match more {
-                Ok(true) => {}
-                Ok(false) => self.source = None,
-                Err(e) if self.ready.iter().any(StreamEvent::is_item) => {
-                    // Text came in the same bytes as the failure: hand it out first.
-                    self.source = None;
-                    self.failed = Some(e);
-                }
-                Err(e) => return Err(e),
-            }
-            if self.ready.iter().any(StreamEvent::is_item) {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    async fn next(&mut self) -> Option<Result<StreamEvent>> {
-        loop {
-            if let Some(event) = self.ready.pop_front() {
-                return Some(Ok(event));
-            }
-            if let Some(e) = self.failed.take() {
-                return Some(Err(e));
-            }
-            match self.source.as_mut()?.more(&mut self.ready).await {
-                Ok(true) => {}
-                Ok(false) => self.source = None,
-                Err(e) => {
-                    self.source = None;
-                    self.failed = Some(e);
-                }
-            }
-        }
-    }
 }
 
 /// A stream and what it carries. Fields are dropped in order: the connection first, the permit last.

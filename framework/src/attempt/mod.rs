@@ -7,8 +7,10 @@
 //! is dropped in the opposite order: the connection before the permit.
 
 mod backoff;
+mod classify;
 mod credential;
 mod deliver;
+mod events;
 mod observe;
 mod redirect;
 pub(crate) mod retry_after;
@@ -18,7 +20,7 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use antfly_limiter::{AdmitError, Claim, Instant, Permit};
 use http::{HeaderMap, HeaderName};
@@ -26,10 +28,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, Kind, Result};
 use crate::handle::Handle;
-use crate::http::{ResponseBody, read_error_body};
-use crate::provider::{Codec, EngineProvider, Head, HttpProvider, Prepared, Reply, Route};
+use crate::provider::{EngineProvider, Head, HttpProvider, Prepared, Reply, Route};
 
 pub(crate) use backoff::Jitter;
+use classify::{may_retry, with_hint};
 pub(crate) use credential::{CredentialCell, Loaded};
 pub(crate) use deliver::{Deliver, Incoming, Plain, Streamed, guard_local_stream};
 pub(crate) use observe::Held;
@@ -401,48 +403,6 @@ impl Call {
         }
     }
 
-    /// An answer that is no success: its head's hint cools the scope before its body is even read.
-    async fn classify(
-        &self,
-        codec: &(impl Codec + ?Sized),
-        head: &Head,
-        body: ResponseBody,
-    ) -> Error {
-        self.heed_head(head);
-        let body = read_error_body(body).await;
-        self.judge(codec, head, &body)
-    }
-
-    fn judge(&self, codec: &(impl Codec + ?Sized), head: &Head, body: &[u8]) -> Error {
-        let mut error = codec.classify(head, body).with_status(head.status);
-        if error.request_id().is_none()
-            && let Some(id) = codec.request_id(head)
-        {
-            error = error.with_request_id(id);
-        }
-        error = with_hint(error, head);
-        self.heed_error(&error);
-        error
-    }
-
-    /// A 429's hint opens the scope's cooldown at its head, before anyone else can slip through.
-    fn heed_head(&self, head: &Head) {
-        if head.status == 429
-            && let Some(wait) = hint(head)
-        {
-            self.handle.lease.cool_for(wait);
-        }
-    }
-
-    /// A rate limit told in a body or in band does the same, once it is read.
-    pub(crate) fn heed_error(&self, error: &Error) {
-        if matches!(error.kind(), Kind::RateLimited | Kind::QuotaExhausted)
-            && let Some(wait) = error.retry_after()
-        {
-            self.handle.lease.cool_for(wait);
-        }
-    }
-
     /// Adds whose call it was and how many requests left for it.
     pub(crate) fn name(&self, error: Error) -> Error {
         let handle = &*self.handle;
@@ -455,36 +415,6 @@ impl Call {
             .with_scope(handle.lease.key().to_string())
             .with_attempts(self.sent.load(Ordering::Relaxed))
     }
-}
-
-/// The longest wait the head of an answer asks for.
-fn hint(head: &Head) -> Option<Duration> {
-    #[allow(clippy::disallowed_methods)]
-    // An HTTP date without the answer's own Date is measured against the wall clock.
-    retry_after::hint(&head.headers, SystemTime::now())
-}
-
-/// Joins the head's hint with the body's where the error is of a kind that may wait: the longer counts.
-pub(crate) fn with_hint(error: Error, head: &Head) -> Error {
-    let waits = matches!(
-        error.kind(),
-        Kind::RateLimited | Kind::QuotaExhausted | Kind::Overloaded
-    ) || matches!(head.status, 429 | 503 | 529);
-    match hint(head) {
-        Some(wait) if waits => {
-            let longest = error.retry_after().map_or(wait, |body| body.max(wait));
-            error.with_retry_after(longest)
-        }
-        _ => error,
-    }
-}
-
-/// Whether the loop sends again: the error must be one that a retry can cure, and its status one of those retried.
-fn may_retry(error: &Error) -> bool {
-    error.is_retryable()
-        && error.status().is_none_or(|status| {
-            matches!(status, 200..=299 | 408 | 429 | 500 | 502 | 503 | 504 | 529)
-        })
 }
 
 fn fail(error: Error, held: Arc<Held>, loaded: Loaded) -> Failure {
