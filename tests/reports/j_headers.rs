@@ -1,8 +1,10 @@
 //! J. URLs, redirects, headers and secrets.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use antfly_framework::secret::MemoryStore;
+use antfly_framework::secret::{FileStore, MemoryStore};
 use antfly_framework::testing::{Reply, Server};
 use antfly_framework::{Client, EmbedRequest, Env, Error, Kind, Operation, RerankRequest, Time};
 use serde_json::{Value, json};
@@ -228,10 +230,36 @@ enum Kept {
     Entry,
     Environment,
     Store,
+    File,
 }
 
 impl Kept {
-    const ALL: [Kept; 3] = [Kept::Entry, Kept::Environment, Kept::Store];
+    const ALL: [Kept; 4] = [Kept::Entry, Kept::Environment, Kept::Store, Kept::File];
+}
+
+/// A file with one secret, in a folder of its own that goes away with it.
+struct SecretsFile(PathBuf);
+
+impl SecretsFile {
+    fn new(key: &str) -> Self {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("reports-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let text = json!({"secrets": [{"key": "the.key", "value": key}]}).to_string();
+        std::fs::write(folder.join("secrets.json"), text).unwrap();
+        SecretsFile(folder)
+    }
+
+    fn folder(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for SecretsFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 const KEYED: [Way; 3] = [Way::Generate, Way::Embed, Way::Rerank];
@@ -255,6 +283,7 @@ async fn send_key(way: Way, kept: Kept, key: &str) -> (Result<String, Error>, St
         .registry(antfly_providers::registry().unwrap())
         .time(Time::thread())
         .env(Env::empty());
+    let secrets = SecretsFile::new(key);
     let (builder, extra, setting) = match kept {
         Kept::Entry => (builder, json!({"api_key": key}), setting),
         Kept::Environment => {
@@ -263,6 +292,11 @@ async fn send_key(way: Way, kept: Kept, key: &str) -> (Result<String, Error>, St
         }
         Kept::Store => {
             let store = MemoryStore::new("memory", [("the.key", key)]);
+            let extra = json!({"api_key": "${secret:the.key}"});
+            (builder.secret_store(Arc::new(store)), extra, setting)
+        }
+        Kept::File => {
+            let store = FileStore::open("secrets.json", secrets.folder()).unwrap();
             let extra = json!({"api_key": "${secret:the.key}"});
             (builder.secret_store(Arc::new(store)), extra, setting)
         }
@@ -340,7 +374,7 @@ async fn j08_a_control_character_inside_is_a_config_error_that_hides_the_key() {
 
 #[tokio::test]
 async fn j08_so_it_is_in_a_secret_store() {
-    refuses(&[Kept::Store], &UNPRINTABLE).await;
+    refuses(&[Kept::Store, Kept::File], &UNPRINTABLE).await;
 }
 
 #[tokio::test]
@@ -350,7 +384,7 @@ async fn j10_a_key_that_is_not_ascii_is_a_config_error_that_names_the_setting() 
 
 #[tokio::test]
 async fn j10_so_it_is_in_a_secret_store() {
-    refuses(&[Kept::Store], &NOT_ASCII).await;
+    refuses(&[Kept::Store, Kept::File], &NOT_ASCII).await;
 }
 
 #[tokio::test]
