@@ -388,9 +388,9 @@ impl Queue {
     fn enter(&mut self, id: u32, place: Place) {
         let (cost, seq) = (self.at(id).cost, self.at(id).seq);
         match place {
-            Place::Fresh => List::append(|queue| &mut queue.fresh, self, id),
+            Place::Fresh => List::insert(|queue| &mut queue.fresh, self, id),
             Place::Invited => {
-                List::append(|queue| &mut queue.invited, self, id);
+                List::insert(|queue| &mut queue.invited, self, id);
                 self.invited_tokens += u128::from(cost) * crate::bucket::UNIT;
             }
             Place::Senior => {
@@ -420,15 +420,24 @@ impl List {
         }
     }
 
-    fn append(list: fn(&mut Queue) -> &mut List, queue: &mut Queue, id: u32) {
-        let tail = std::mem::replace(&mut list(queue).tail, id);
+    /// Takes it in at its seniority, looked for from the tail, where it nearly always is.
+    fn insert(list: fn(&mut Queue) -> &mut List, queue: &mut Queue, id: u32) {
+        let (mut prev, mut next) = (list(queue).tail, NONE);
+        while prev != NONE && queue.at(prev).seq > queue.at(id).seq {
+            (prev, next) = (queue.at(prev).prev, prev);
+        }
         list(queue).len += 1;
         let slot = queue.at_mut(id);
-        (slot.prev, slot.next) = (tail, NONE);
-        if tail == NONE {
+        (slot.prev, slot.next) = (prev, next);
+        if prev == NONE {
             list(queue).head = id;
         } else {
-            queue.at_mut(tail).next = id;
+            queue.at_mut(prev).next = id;
+        }
+        if next == NONE {
+            list(queue).tail = id;
+        } else {
+            queue.at_mut(next).prev = id;
         }
     }
 

@@ -93,6 +93,24 @@ fn fault_04_sleepers_that_were_invited_together_lapse_together() {
 }
 
 #[test]
+fn fault_04_a_sleeper_that_shows_up_goes_before_those_who_came_later() {
+    let world = world();
+    let lease = world.lease(|p| p.max_concurrency(3));
+    let mut permits: Vec<_> = (0..3).map(|_| lease.try_admit(0).unwrap()).collect();
+    let mut sleeper = waiting(&lease, 0);
+    let (mut second, mut third) = (waiting(&lease, 0), waiting(&lease, 0));
+    permits.pop();
+    world.clock.advance(ms(5));
+    assert!(second.woken(), "the sleeper's invitation has lapsed");
+    permits.pop();
+    assert!(third.woken());
+    permits.pop();
+    let _sleeper = granted(sleeper.poll());
+    let _second = granted(second.run());
+    let _third = granted(third.run());
+}
+
+#[test]
 fn fault_04_with_only_sleepers_nobody_stands_in_line() {
     let world = world();
     let lease = world.lease(|p| p.max_concurrency(1));
