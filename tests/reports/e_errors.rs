@@ -291,18 +291,3 @@ async fn e13_an_answer_that_had_begun_is_not_asked_for_again() {
         assert_eq!(server.requests().len(), 1, "{way:?}");
     }
 }
-
-#[tokio::test]
-async fn e13_neither_is_one_that_broke_inside_its_head() {
-    let server = Server::start([
-        Reply::raw("HTTP/1.1 200 OK\r\ncontent-le"),
-        answer("never asked for"),
-    ]);
-    let error = generator(&client(), &server, json!({}))
-        .generate(GenerateRequest::prompt("hi"))
-        .await
-        .unwrap_err();
-    assert_eq!(error.kind(), Kind::Transport);
-    assert!(!error.is_retryable(), "{error}");
-    assert_eq!(server.requests().len(), 1);
-}
