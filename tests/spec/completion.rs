@@ -182,10 +182,10 @@ async fn the_interval_starts_after_a_transport_failure() {
 #[tokio::test]
 async fn the_interval_starts_after_a_connection_that_could_not_be_made() {
     let world = World::new();
-    // A port that nobody listens on.
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    // A port that is taken and that nobody listens on.
+    let closed = tokio::net::TcpSocket::new_v4().unwrap();
+    closed.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let url = format!("http://{}", closed.local_addr().unwrap());
-    drop(closed);
     let mut more = paced_once(60);
     more["url"] = url.into();
     let caller = world.try_open(&entry(Operation::Embed, more)).unwrap();
