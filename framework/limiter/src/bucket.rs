@@ -42,6 +42,23 @@ impl Bucket {
         self.debt = self.debt.saturating_add(units);
     }
 
+    /// Adds `units` of debt as of the first instant, not before `from`, at which they fit under `capacity`. What is
+    /// repaid between that instant and the next whole nanosecond is not lost.
+    pub(crate) fn charge_when_due(&mut self, from: Instant, units: u128, capacity: u128) {
+        let over = self
+            .debt(from)
+            .saturating_add(units)
+            .saturating_sub(capacity);
+        if over == 0 {
+            self.charge(from, units);
+            return;
+        }
+        let due = self.after(from.max(self.at), over);
+        let early = over.next_multiple_of(u128::from(self.rate.max(1))) - over;
+        self.at = due;
+        self.debt = capacity.saturating_sub(early);
+    }
+
     /// The first instant, not before `from`, at which `units` more fit under `capacity`.
     pub(crate) fn due(&self, from: Instant, units: u128, capacity: u128) -> Instant {
         let over = self

@@ -129,20 +129,8 @@ impl Scope {
         if self.active.saturating_add(ahead.requests) >= self.concurrency() {
             return Verdict::WaitForFinish;
         }
-        let mut at = self.cooldown_until.max(self.completion_until);
-        if let Some(capacity) = self.request_capacity() {
-            let units = UNIT * (u128::from(ahead.requests) + 1);
-            at = at.max(
-                self.requests
-                    .due(self.slot_base(now, queued), units, capacity),
-            );
-        }
-        if let Some(capacity) = self.token_capacity() {
-            let tokens = self
-                .tokens
-                .due(now, units(cost).saturating_add(ahead.tokens), capacity);
-            at = at.max(tokens);
-        }
+        let at = self.cooldown_until.max(self.completion_until);
+        let at = at.max(self.buckets_due(self.slot_base(now, queued), now, cost, ahead));
         if at > now {
             return Verdict::WaitUntil(at);
         }
@@ -156,10 +144,8 @@ impl Scope {
     pub(crate) fn admit(&mut self, now: Instant, cost: u64, queued: bool) {
         let now = self.see(now);
         if let Some(capacity) = self.request_capacity() {
-            let slot = self
-                .requests
-                .due(self.slot_base(now, queued), UNIT, capacity);
-            self.requests.charge(slot.min(now), UNIT);
+            let base = self.slot_base(now, queued);
+            self.requests.charge_when_due(base, UNIT, capacity);
         }
         if self.policy.tokens_per_minute().is_some() {
             self.tokens.charge(now, units(cost));
@@ -282,7 +268,15 @@ impl Scope {
         match self.verdict(now, cost, ahead, true) {
             Verdict::Never(_) | Verdict::WaitForFinish => None,
             Verdict::Admit => Some(now),
-            Verdict::WaitUntil(at) => {
+            Verdict::WaitUntil(_) => {
+                // Nobody spends anything before it starts.
+                let start = now.max(self.cooldown_until).max(self.completion_until);
+                let slots = if start > now {
+                    start
+                } else {
+                    self.slot_base(now, true)
+                };
+                let at = start.max(self.buckets_due(slots, start, cost, ahead));
                 let Some(ramp) = &self.ramp else {
                     return Some(at).filter(|&at| at < Instant::MAX);
                 };
@@ -360,6 +354,19 @@ impl Scope {
             .max(self.tokens_due)
             .max(self.requests.at())
             .min(now)
+    }
+
+    /// When both buckets have room behind those `ahead`, if slots count from `slots` and tokens from `now`.
+    fn buckets_due(&self, slots: Instant, now: Instant, cost: u64, ahead: Ahead) -> Instant {
+        let requests = self.request_capacity().map(|capacity| {
+            let units = UNIT * (u128::from(ahead.requests) + 1);
+            self.requests.due(slots, units, capacity)
+        });
+        let tokens = self.token_capacity().map(|capacity| {
+            let units = units(cost).saturating_add(ahead.tokens);
+            self.tokens.due(now, units, capacity)
+        });
+        requests.max(tokens).unwrap_or(Instant::ZERO)
     }
 
     fn restart_slowly(&mut self, from: Instant) {

@@ -70,6 +70,9 @@ impl State {
 
     pub(crate) fn estimate(&mut self, now: Instant, cost: u64) -> Option<Duration> {
         let now = self.core.see(now);
+        if self.in_line() == 0 {
+            self.core.line_is_empty();
+        }
         let line = self
             .queue
             .as_ref()

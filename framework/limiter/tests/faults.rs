@@ -352,6 +352,28 @@ fn fault_16_no_rate_drifts_and_no_period_truncates() {
 }
 
 #[test]
+fn fault_16_a_strict_rate_is_met_to_the_nanosecond() {
+    for rate in [7, 59, 6_001, 59_999, 4_294_967_295_u32] {
+        let world = world();
+        let lease = world.lease(|p| p.requests_per_minute(rate));
+        lease.try_admit(0).unwrap().finish();
+        let start = world.clock.now();
+        let mut line = std::collections::VecDeque::from([waiting(&lease, 0), waiting(&lease, 0)]);
+        let count = 10_000_u64;
+        for _ in 0..count {
+            while !line[0].woken() {
+                world.clock.set(world.clock.next_alarm().unwrap());
+            }
+            line.push_back(waiting(&lease, 0));
+            granted(line.pop_front().unwrap().run()).finish();
+        }
+        let took = u128::from(world.clock.now().as_nanos() - start.as_nanos());
+        let exact = (u128::from(count) * 60_000_000_000).div_ceil(u128::from(rate));
+        assert_eq!(took, exact, "{rate}");
+    }
+}
+
+#[test]
 fn fault_17_a_waker_may_use_the_scope_it_is_woken_by() {
     struct Reenters(Lease);
     impl Wake for Reenters {

@@ -78,11 +78,23 @@ fn policies() -> impl Strategy<Value = Policy> {
         })
 }
 
+/// The same limits without those that wait for a finish.
+fn time_alone(policy: Policy) -> Policy {
+    let mut builder = Policy::builder().burst(policy.burst());
+    if let Some(limit) = policy.requests_per_minute() {
+        builder = builder.requests_per_minute(limit);
+    }
+    if let Some(limit) = policy.tokens_per_minute() {
+        builder = builder.tokens_per_minute(limit);
+    }
+    builder.build().expect("a valid policy")
+}
+
 /// Everything recomputed from the list of what happened.
 struct Model {
     policy: Policy,
-    /// When and at what cost.
-    grants: Vec<(i128, i128)>,
+    /// When, at what cost, and whether from the line.
+    grants: Vec<(i128, i128, bool)>,
     active: i128,
     cooldown: i128,
     completion: i128,
@@ -104,8 +116,15 @@ impl Model {
 
     fn debt(&self, now: i128, rate: u32, weight: impl Fn(i128) -> i128) -> i128 {
         let (mut debt, mut at) = (0, 0);
-        for &(time, cost) in &self.grants {
-            debt = (debt - (time - at) * i128::from(rate)).max(0) + weight(cost) * UNIT;
+        for &(time, cost, queued) in &self.grants {
+            debt -= (time - at) * i128::from(rate);
+            // In line, the part of a nanosecond between a slot being due and going is not lost.
+            let slots =
+                queued && weight(1) == weight(0) && self.policy.pacing() == Pacing::TokenBucket;
+            if !slots || debt <= -i128::from(rate) {
+                debt = debt.max(0);
+            }
+            debt += weight(cost) * UNIT;
             at = time;
         }
         (debt - (now - at) * i128::from(rate)).max(0)
@@ -144,8 +163,8 @@ impl Model {
         self.active < self.concurrency() && self.own_time(now, cost) <= now && restart
     }
 
-    fn grant(&mut self, now: i128, cost: i128) {
-        self.grants.push((now, cost));
+    fn grant(&mut self, now: i128, cost: i128, queued: bool) {
+        self.grants.push((now, cost, queued));
         self.active += 1;
         if let Some((start, size, used)) = &mut self.restart {
             if now >= *start + 100_000_000 {
@@ -222,7 +241,7 @@ impl Prompt {
                     let gone = self.line.remove(index);
                     assert_eq!(index, 0, "in the order of the line");
                     assert!(self.model.can_go(now, gone.cost), "granted too early");
-                    self.model.grant(now, gone.cost);
+                    self.model.grant(now, gone.cost, true);
                     self.held.push(permit);
                 }
                 Poll::Ready(Err(error)) => {
@@ -280,7 +299,7 @@ impl Prompt {
                     }),
                     Poll::Ready(Ok(permit)) => {
                         assert!(self.line.is_empty() && self.model.can_go(now, cost));
-                        self.model.grant(now, cost);
+                        self.model.grant(now, cost, false);
                         self.held.push(permit);
                     }
                     Poll::Ready(Err(error)) => self.check_refusal(&error, cost, deadline, true),
@@ -297,7 +316,7 @@ impl Prompt {
                 let got = self.lease.try_admit(cost);
                 assert_eq!(got.is_ok(), could);
                 if let Ok(permit) = got {
-                    self.model.grant(now, i128::from(cost));
+                    self.model.grant(now, i128::from(cost), false);
                     self.held.push(permit);
                 }
             }
@@ -514,6 +533,44 @@ proptest! {
         let mut run = Prompt { world, lease, model: Model::new(policy), line: Vec::new(), held: Vec::new() };
         for op in &ops {
             run.step(op, backwards);
+        }
+    }
+
+    #[test]
+    fn an_estimate_comes_true_if_nothing_changes(
+        policy in policies(), costs in proptest::collection::vec(0..100_u64, 1..30), cool in 0..2_000_000_000_u64
+    ) {
+        let policy = time_alone(policy);
+        let world = world();
+        let lease = world.limiter.lease(&key("a"), policy).unwrap();
+        lease.cool_for(Duration::from_nanos(cool));
+        let mut line: Vec<(Instant, Waiter)> = Vec::new();
+        for &cost in &costs {
+            let estimate = lease.estimated_wait(cost).expect("time alone decides");
+            let mut waiter = Task::new(lease.admit(cost, None));
+            match waiter.poll() {
+                Poll::Ready(permit) => {
+                    prop_assert_eq!(estimate, Duration::ZERO);
+                    drop(permit);
+                }
+                Poll::Pending => line.push((world.clock.now().saturating_add(estimate), waiter)),
+            }
+        }
+        while !line.is_empty() {
+            world.clock.set(world.clock.next_alarm().expect("someone waits"));
+            let now = world.clock.now();
+            while let Some(index) = line.iter().position(|(_, waiter)| waiter.woken()) {
+                let (estimate, waiter) = &mut line[index];
+                if let Poll::Ready(permit) = waiter.poll() {
+                    if policy.requests_per_minute().is_some() && policy.tokens_per_minute().is_some() {
+                        prop_assert!(*estimate <= now);
+                    } else {
+                        prop_assert_eq!(*estimate, now);
+                    }
+                    drop(permit);
+                    line.remove(index);
+                }
+            }
         }
     }
 
