@@ -213,7 +213,7 @@ impl Client {
         for (name, value) in &entry.headers {
             let bad = |what: &str| {
                 Error::config(
-                    format!("{}.headers.{name}", entry.path),
+                    entry.field(&format!("headers.{name}")),
                     format!("not a valid header {what}"),
                 )
             };
@@ -283,7 +283,7 @@ fn refuse_limits(entry: &EntryConfig) -> Result<()> {
         return Ok(());
     };
     Err(Error::config(
-        format!("{}.{key}", entry.path),
+        entry.field(key),
         "this entry is served in-process, which has its own admission (`admission`); outbound limits apply to remote \
          providers only: remove it, or give a `url` to make the entry remote",
     ))
