@@ -1,7 +1,7 @@
 //! E. Plain bodies and what errors become.
 
-use antfly_framework::testing::{Reply, Server};
 use antfly_framework::Kind;
+use antfly_framework::testing::{Reply, Server};
 use serde_json::json;
 
 use crate::support::{Way, answer, ask, client, generator, manual, ms, secs};

@@ -109,8 +109,7 @@ mod admit_and_release {
         let leases = a_million_leases();
         let mut at = 0;
         bencher.bench_local(|| {
-            // Coprime to the number of scopes, so that no cache line is visited twice in a row.
-            at = (at + 611_953) % leases.len();
+            at = (at + STRIDE) % leases.len();
             drop(
                 poll(std::pin::pin!(leases[at].admit(1, None)))
                     .unwrap()
@@ -118,6 +117,25 @@ mod admit_and_release {
             );
         });
     }
+
+    #[divan::bench(sample_count = 10, sample_size = 100_000)]
+    fn each_of_a_million_tokio_semaphores(bencher: Bencher) {
+        let semaphores: Vec<_> = (0..1_000_000)
+            .map(|_| Arc::new(Semaphore::new(1000)))
+            .collect();
+        let mut at = 0;
+        bencher.bench_local(|| {
+            at = (at + STRIDE) % semaphores.len();
+            drop(
+                poll(std::pin::pin!(semaphores[at].clone().acquire_owned()))
+                    .unwrap()
+                    .unwrap(),
+            );
+        });
+    }
+
+    /// Coprime to a million, so that all are visited and no neighbours follow each other.
+    const STRIDE: usize = 611_953;
 }
 
 /// One joins at the tail, a permit is given back, the head is granted.

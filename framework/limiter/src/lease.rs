@@ -81,9 +81,9 @@ impl Lease {
         Ok(Permit::new(self.clone(), cost, at))
     }
 
-    /// How long one that joined the line now would wait if all ahead of it stay and go as soon as they can; a lower
-    /// bound where requests and tokens are both scarce. `None` if
-    /// that depends on when permits finish, or if it could never go.
+    /// How long one that joined the line now would wait if all ahead of it stay and go as soon as they can; where
+    /// requests and tokens are both scarce, at least how long. `None` if that depends on when permits finish, or if it
+    /// could never go.
     #[must_use]
     pub fn estimated_wait(&self, cost: u64) -> Option<Duration> {
         self.scope().estimated_wait(cost)
