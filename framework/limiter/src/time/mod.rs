@@ -118,8 +118,9 @@ pub struct Time(Arc<dyn Driver>);
 
 impl Time {
     /// The process's own clock: one timer thread for all, started when the first alarm is armed. Punctual, needs no
-    /// runtime and survives the end of any. It wakes at most once a millisecond: where alarms follow each other more
-    /// closely than that, they are rung together, late by up to a millisecond.
+    /// runtime and survives the end of any. It rings at most once in two
+    /// milliseconds: where alarms follow each other more closely than that, they are rung together, late by up to that
+    /// much, which the limiter catches up. An alarm on its own is on time.
     #[must_use]
     pub fn thread() -> Self {
         Self(thread::shared())

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::{Alarm, AlarmKey, Driver, Instant, lock};
 
 /// The thread wakes at most this often, however many alarms there are. A slot that is late by this much is caught up.
-const ROUND: Duration = Duration::from_millis(1);
+const ROUND: Duration = Duration::from_millis(2);
 
 pub(super) fn shared() -> Arc<dyn Driver> {
     static DRIVER: OnceLock<Arc<Thread>> = OnceLock::new();
