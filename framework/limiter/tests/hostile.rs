@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use antfly_limiter::{Instant, Limiter, Policy, Time};
+use antfly_limiter::{AdmitError, DeadlineCause, Instant, Limiter, Policy, Time};
 use common::*;
 
 #[test]
@@ -32,6 +32,25 @@ fn a_process_suspended_for_an_hour_earns_no_more_than_five_milliseconds() {
         3 + 25,
         "the burst and 5 ms at 5,000 a second"
     );
+}
+
+#[test]
+fn one_that_was_invited_in_time_and_comes_after_its_deadline_is_refused() {
+    let driver = Arc::new(Jumping::default());
+    let limiter = Limiter::new(Time::new(driver.clone()));
+    let lease = limiter
+        .lease(&key("a"), policy(|p| p.max_concurrency(1)))
+        .unwrap();
+    let permit = lease.try_admit(0).unwrap();
+    let mut waiter = waiting_until(&lease, 0, ms(3));
+    drop(permit);
+    driver.set(Instant::from_nanos(3_000_001));
+    let passed = AdmitError::Deadline {
+        retry_after: None,
+        cause: DeadlineCause::Passed,
+    };
+    assert_eq!(refused(waiter.run()), passed);
+    assert_eq!(lease.snapshot().active, 0);
 }
 
 #[test]

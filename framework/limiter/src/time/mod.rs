@@ -117,10 +117,9 @@ pub trait Driver: fmt::Debug + Send + Sync + 'static {
 pub struct Time(Arc<dyn Driver>);
 
 impl Time {
-    /// The process's own clock: one timer thread for all, started when the first alarm is armed. Punctual, needs no
-    /// runtime and survives the end of any. It rings at most once in two
-    /// milliseconds: where alarms follow each other more closely than that, they are rung together, late by up to that
-    /// much, which the limiter catches up. An alarm on its own is on time.
+    /// The process's own clock: one timer thread for all, started when the first alarm is armed. It needs no runtime
+    /// and survives the end of any. An alarm on its own is on time; where alarms follow each other more closely than
+    /// two milliseconds, they are rung together, late by up to that much, which the limiter catches up.
     #[must_use]
     pub fn thread() -> Self {
         Self(thread::shared())
