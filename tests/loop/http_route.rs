@@ -153,3 +153,16 @@ async fn calls_are_send_and_can_be_spawned() {
     spawnable(&call);
     call.await.unwrap();
 }
+
+#[tokio::test]
+async fn what_cannot_be_requested_is_refused_before_any_wait_and_counts_no_attempt() {
+    let server = Server::start([]);
+    let long = json!({"url": format!("{}/{}", server.url(), "x".repeat(70_000))});
+    let embedder = client().embedder(&entry(&server, long)).unwrap();
+    let e = embedder
+        .embed(EmbedRequest::texts(["a"]))
+        .await
+        .unwrap_err();
+    assert_eq!((e.kind(), e.attempts()), (Kind::InvalidRequest, 0));
+    assert_eq!(embedder.scope_snapshot().counters.admitted, 0);
+}

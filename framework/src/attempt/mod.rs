@@ -133,6 +133,7 @@ impl Call {
         deliver: &D,
         mut ticket: Option<Ticket>,
     ) -> Result<D::Output> {
+        sendable(&prepared.url)?;
         let retry = &self.handle.entry.retry;
         let mut failures = 0_u32;
         let mut refused: Option<Loaded> = None;
@@ -293,7 +294,15 @@ impl Call {
     ) -> Result<D::Output, Failure> {
         let handle = &*self.handle;
         let transport = handle.transport()?;
-        let authorization = http.authorize(prepared, &loaded.credential)?;
+        let authorization = match http.authorize(prepared, &loaded.credential) {
+            Ok(headers) => headers,
+            Err(error) => {
+                // Nothing was sent: the permit goes back, and the call counts one request less.
+                held.never_left();
+                self.sent.fetch_sub(1, Ordering::Relaxed);
+                return Err(error.into());
+            }
+        };
         let secret_names: Vec<HeaderName> = authorization
             .keys()
             .chain(handle.headers.keys())
@@ -309,7 +318,12 @@ impl Call {
             let request = request(&url, &headers, prepared)?;
             let response = match transport.send(request).await {
                 Ok(response) => response,
-                Err(error) => return Err(fail(error, held, loaded)),
+                Err(error) => {
+                    if let Some(status) = error.status() {
+                        held.set_status(status);
+                    }
+                    return Err(fail(error, held, loaded));
+                }
             };
             let (parts, body) = response.into_parts();
             let head = Head {
@@ -428,6 +442,17 @@ fn fail(error: Error, held: Arc<Held>, loaded: Loaded) -> Failure {
 fn merge(into: &mut HeaderMap, from: &HeaderMap) {
     for (name, value) in from {
         into.insert(name.clone(), value.clone());
+    }
+}
+
+/// What no request can be made for is refused before any wait.
+fn sendable(url: &url::Url) -> Result<()> {
+    match http::Uri::try_from(url.as_str()) {
+        Ok(_) => Ok(()),
+        Err(e) => Err(Error::new(
+            Kind::InvalidRequest,
+            format!("the URL can't be requested: {e}"),
+        )),
     }
 }
 

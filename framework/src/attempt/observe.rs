@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, Ordering};
 use std::time::Duration;
 
 use antfly_limiter::{Instant, Permit, ScopeKey};
@@ -84,6 +84,8 @@ pub(crate) struct Held {
     record: AttemptRecord,
     status: AtomicU16,
     outcome: AtomicU8,
+    /// Whether a request left at all.
+    left: AtomicBool,
     observer: Option<Arc<dyn AttemptObserver>>,
     // Dropped after the record has been reported (see `Drop`).
     permit: Permit,
@@ -99,6 +101,7 @@ impl Held {
             record,
             status: AtomicU16::new(0),
             outcome: AtomicU8::new(Outcome::Error.code()),
+            left: AtomicBool::new(true),
             observer,
             permit,
         })
@@ -112,6 +115,11 @@ impl Held {
         self.outcome.store(outcome.code(), Ordering::Relaxed);
     }
 
+    /// Nothing was sent after all: the permit goes back and there is no record.
+    pub(crate) fn never_left(&self) {
+        self.left.store(false, Ordering::Relaxed);
+    }
+
     pub(crate) fn number(&self) -> u32 {
         self.record.attempt
     }
@@ -119,6 +127,9 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
+        if !*self.left.get_mut() {
+            return;
+        }
         let status = *self.status.get_mut();
         self.record.status = (status != 0).then_some(status);
         self.record.outcome = Outcome::from_code(*self.outcome.get_mut());

@@ -26,6 +26,7 @@ pub(crate) fn next(rule: Redirects, from: &Url, head: &Head, hops: u32) -> Resul
         .and_then(|v| std::str::from_utf8(v.as_bytes()).ok())
         .filter(|v| !v.trim().is_empty())
         .and_then(|v| from.join(v.trim()).ok())
+        .filter(|target| http::Uri::try_from(target.as_str()).is_ok())
         .ok_or_else(|| {
             refuse("the redirect names no usable target (header Location)".to_owned())
         })?;
@@ -77,6 +78,9 @@ pub(crate) fn strip(headers: &mut HeaderMap, also: &[http::HeaderName]) {
 
 /// A target as errors show it: no user info, no query.
 fn shown(target: &Url) -> String {
+    if !target.has_host() {
+        return format!("a {:?} URL", target.scheme());
+    }
     format!("{}{}", target.origin().ascii_serialization(), target.path())
 }
 
@@ -127,7 +131,14 @@ mod tests {
         assert!(try_next(Redirects::SameOrigin, "http://a/", 307, "/z", 0).is_ok());
         assert!(try_next(Redirects::None, "http://a/", 307, "/z", 0).is_err());
         assert!(try_next(Redirects::Follow, "http://a/", 307, "/z", MAX_HOPS).is_err());
-        for bad in ["", "  ", "ftp://b/", "http://u:p@b/", "http://[::1"] {
+        for bad in [
+            "",
+            "  ",
+            "javascript:alert(1)",
+            "ftp://b/",
+            "http://u:p@b/",
+            "http://[::1",
+        ] {
             assert!(
                 try_next(Redirects::Follow, "http://a/", 307, bad, 0).is_err(),
                 "{bad}"

@@ -17,8 +17,8 @@ pub const REDACTED: &str = "[redacted]";
 /// The most bytes of a provider's message that an error keeps.
 pub const MAX_MESSAGE_BYTES: usize = 2048;
 
-/// Secrets shorter than this are not looked for: they would be found inside ordinary words.
-const MIN_SECRET_BYTES: usize = 4;
+/// Secrets shorter than this are only taken out where they stand alone: else they would be found inside ordinary words.
+const SHORT_SECRET_BYTES: usize = 4;
 
 /// Takes the secrets of one call out of text. Its `Debug` shows how many there are and nothing else.
 #[derive(Clone, Default)]
@@ -33,7 +33,11 @@ impl Redactor {
         let mut spellings: Vec<String> = Vec::new();
         for secret in secrets {
             let secret = secret.as_ref().trim();
-            if secret.len() < MIN_SECRET_BYTES {
+            if secret.is_empty() {
+                continue;
+            }
+            if secret.len() < SHORT_SECRET_BYTES {
+                spellings.push(secret.to_owned());
                 continue;
             }
             spellings.extend([
@@ -58,12 +62,37 @@ impl Redactor {
         let mut out = Cow::Borrowed(text);
         for needle in &self.needles {
             let needle = needle.expose_secret();
-            if out.contains(needle) {
+            if needle.len() < SHORT_SECRET_BYTES {
+                out = Cow::Owned(replace_alone(&out, needle));
+            } else if out.contains(needle) {
                 out = Cow::Owned(out.replace(needle, REDACTED));
             }
         }
         clip(&mask(&out), MAX_MESSAGE_BYTES).into_owned()
     }
+}
+
+/// Takes `needle` out where no letter or digit touches it.
+fn replace_alone(text: &str, needle: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    let mut before: Option<char> = None;
+    while let Some(at) = rest.find(needle) {
+        let (head, tail) = rest.split_at(at);
+        let after = tail[needle.len()..].chars().next();
+        let touched = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+        out.push_str(head);
+        let left = head.chars().next_back().or(before);
+        if touched(left) || touched(after) {
+            out.push_str(needle);
+        } else {
+            out.push_str(REDACTED);
+        }
+        before = needle.chars().next_back();
+        rest = &tail[needle.len()..];
+    }
+    out.push_str(rest);
+    out
 }
 
 impl fmt::Debug for Redactor {

@@ -32,7 +32,11 @@ impl Endpoint {
         if !matches!(parsed.scheme(), "http" | "https") {
             return problem("must begin with http:// or https://");
         }
-        if parsed.host_str().is_none_or(str::is_empty) {
+        // A parser of URLs takes the first name after any number of slashes for the host.
+        let no_host = value
+            .split_once("://")
+            .is_some_and(|(_, rest)| rest.starts_with('/'));
+        if no_host || parsed.host_str().is_none_or(str::is_empty) {
             return problem("has no host");
         }
         if !parsed.username().is_empty() || parsed.password().is_some() || has_at(value) {

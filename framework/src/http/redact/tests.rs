@@ -151,3 +151,13 @@ fn j06_credential_and_framing_headers_are_known() {
         );
     }
 }
+
+#[test]
+fn a_short_secret_goes_where_it_stands_alone() {
+    let r = Redactor::new(["abc"]);
+    assert_eq!(
+        r.scrub("key abc, \"abc\" and fabcd"),
+        "key [redacted], \"[redacted]\" and fabcd"
+    );
+    assert_eq!(r.scrub("abc"), "[redacted]");
+}

@@ -30,7 +30,10 @@ impl Transports {
         let mut extra_roots = Vec::new();
         if let Some(path) = &entry.ca_file {
             let pem = std::fs::read(path).map_err(|error| {
-                Error::new(Kind::Config, format!("ca_file: can't read {path}: {error}"))
+                Error::config(
+                    entry.field("ca_file"),
+                    format!("can't read {path}: {error}"),
+                )
             })?;
             extra_roots.push(Bytes::from(pem));
         }
@@ -42,7 +45,9 @@ impl Transports {
         if let Some((_, transport)) = known.iter().find(|(key, _)| *key == config) {
             return Ok(transport.clone());
         }
-        let transport = Transport::new(&config)?;
+        // The message begins with the field; where the field stands is known here.
+        let transport =
+            Transport::new(&config).map_err(|e| Error::new(e.kind(), entry.field(e.message())))?;
         if known.len() >= MAX_TRANSPORTS {
             known.remove(0);
         }
