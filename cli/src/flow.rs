@@ -3,8 +3,11 @@
 
 use std::future::Future;
 use std::num::NonZeroUsize;
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use antfly_framework::{CallOptions, Error, Kind};
@@ -103,11 +106,17 @@ struct Alarm {
     panicked: Arc<AtomicBool>,
 }
 
+impl Alarm {
+    fn ring(&self) {
+        self.panicked.store(true, Ordering::Relaxed);
+        self.stop.cancel();
+    }
+}
+
 impl Drop for Alarm {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.panicked.store(true, Ordering::Relaxed);
-            self.stop.cancel();
+            self.ring();
         }
     }
 }
@@ -152,12 +161,27 @@ impl Calls {
     }
 
     /// Runs a call to its end. One that panics stops everything. When everything stops, it has [`GRACE`] to notice.
+    ///
+    /// The call is polled once before this returns: it takes its place in the limiter's queue ahead of the calls that are
+    /// started after it, whatever order the threads get to them in.
     pub(crate) fn start(&mut self, slot: Slot, call: impl Future<Output = ()> + Send + 'static) {
-        let stop = self.stop.clone();
+        let mut call = Box::pin(call);
         let alarm = Alarm {
             stop: self.stop.clone(),
             panicked: Arc::clone(&self.panicked),
         };
+        let first = std::panic::catch_unwind(AssertUnwindSafe(|| {
+            // Whoever it is to wake is known once it runs as a task, which polls it again at once.
+            let mut nobody = Context::from_waker(Waker::noop());
+            // A task that has done much already must not keep it from its place.
+            pin!(tokio::task::unconstrained(call.as_mut())).poll(&mut nobody)
+        }));
+        match first {
+            Ok(Poll::Pending) => {}
+            Ok(Poll::Ready(())) => return,
+            Err(_) => return alarm.ring(),
+        }
+        let stop = self.stop.clone();
         self.running.spawn(async move {
             let _alarm = alarm;
             tokio::select! {
@@ -254,5 +278,31 @@ mod tests {
         calls.start(slot, async { panic!("on purpose") });
         stop.cancelled().await;
         assert!(!calls.finish().await);
+        let stop = CancellationToken::new();
+        let mut calls = Calls::new(NonZeroUsize::MIN, None, stop.clone());
+        let slot = calls.slot().await.unwrap();
+        calls.start(slot, async {
+            tokio::task::yield_now().await;
+            panic!("on purpose, later")
+        });
+        stop.cancelled().await;
+        assert!(!calls.finish().await);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn calls_begin_in_the_order_they_are_started() {
+        let eight = NonZeroUsize::new(8).unwrap();
+        let mut calls = Calls::new(eight, None, CancellationToken::new());
+        let begun = Arc::new(std::sync::Mutex::new(Vec::new()));
+        for n in 0..500 {
+            let slot = calls.slot().await.unwrap();
+            let begun = Arc::clone(&begun);
+            calls.start(slot, async move {
+                begun.lock().unwrap().push(n);
+                tokio::task::yield_now().await;
+            });
+        }
+        assert!(calls.finish().await);
+        assert!(begun.lock().unwrap().is_sorted());
     }
 }

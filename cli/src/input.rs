@@ -95,8 +95,9 @@ fn read_all(input: impl Read, mut hand_over: impl FnMut(Vec<Line>) -> bool) -> i
             chunk.push(Line { number, bytes, end });
         }
         number += 1;
-        let ready = size >= CHUNK || input.buffer().is_empty();
-        if ready && !chunk.is_empty() {
+        // A line that has only begun must not hold back those before it.
+        let ready = || size >= CHUNK || !input.buffer().contains(&b'\n');
+        if !chunk.is_empty() && ready() {
             size = 0;
             if !hand_over(std::mem::take(&mut chunk)) {
                 return Ok(());
@@ -442,6 +443,11 @@ mod tests {
         assert_eq!(lines.next().await.unwrap().unwrap().bytes, b"\"one\"");
         io::Write::write_all(&mut writer, b"\"two\"\n\n").unwrap();
         assert_eq!(lines.next().await.unwrap().unwrap().number, 1);
+        io::Write::write_all(&mut writer, b"\"three\"\n\"fo").unwrap();
+        assert_eq!(lines.next().await.unwrap().unwrap().bytes, b"", "a blank one");
+        assert_eq!(lines.next().await.unwrap().unwrap().bytes, b"\"three\"");
+        io::Write::write_all(&mut writer, b"ur\"\n").unwrap();
+        assert_eq!(lines.next().await.unwrap().unwrap().bytes, b"\"four\"");
         drop(writer);
         assert!(lines.next().await.is_none());
     }

@@ -120,6 +120,50 @@ fn a_pipe_that_pauses_gets_its_answers() {
 }
 
 #[test]
+fn a_line_that_has_only_begun_holds_nothing_back() {
+    let server = Server::with(vectors);
+    let folder = Folder::new();
+    let config = config(&folder, "embedders", &server, json!({"docs": {}}));
+    let mut running = Running::start(&["embed", "--config", &config]);
+    running.send("\"one\"\n\"three\"\n\"fo");
+    assert_eq!(running.line(), json!({"id": 0, "embedding": [3.0, 0.5]}));
+    assert_eq!(running.line(), json!({"id": 1, "embedding": [5.0, 0.5]}));
+    running.send("ur\"\n\"x");
+    assert_eq!(running.line(), json!({"id": 2, "embedding": [4.0, 0.5]}));
+    assert_eq!(running.finish().code, Some(1), "the last line is broken");
+}
+
+#[test]
+fn calls_queue_for_the_limit_in_the_order_of_the_input() {
+    let server = Server::with(vectors);
+    let folder = Folder::new();
+    let limit = json!({"requests_per_minute": 3000, "burst": 1});
+    let config = config(
+        &folder,
+        "embedders",
+        &server,
+        json!({"docs": {"rate_limit": limit}}),
+    );
+    let args = [
+        "embed",
+        "--config",
+        &config,
+        "--batch",
+        "1",
+        "--concurrency",
+        "8",
+    ];
+    let out = run(&args, &input(40));
+    assert_eq!(out.code, Some(0), "{}", out.stderr);
+    let seen: Vec<usize> = server
+        .requests()
+        .iter()
+        .map(|r| inputs(r)[0].len())
+        .collect();
+    assert_eq!(seen, (1..=40).collect::<Vec<_>>());
+}
+
+#[test]
 fn bad_items_are_errors_in_place_and_the_rest_goes_on() {
     let server = Server::with(vectors);
     let folder = Folder::new();

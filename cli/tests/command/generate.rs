@@ -26,6 +26,19 @@ fn answers_come_in_the_order_of_the_input() {
 }
 
 #[test]
+fn a_line_that_has_only_begun_holds_nothing_back() {
+    let server = Server::with(|request| completion(&said(request)));
+    let folder = Folder::new();
+    let config = config(&folder, "generators", &server, json!({"writer": {}}));
+    let mut running = Running::start(&["generate", "--config", &config]);
+    running.send("\"one\"\n\"tw");
+    assert_eq!(running.line()["text"], "one");
+    running.send("o\"\n");
+    assert_eq!(running.line()["text"], "two");
+    assert_eq!(running.finish().code, Some(0));
+}
+
+#[test]
 fn a_conversation_goes_out_as_it_is_and_a_bad_one_is_an_error_item() {
     let server = Server::with(|_| completion("ok"));
     let folder = Folder::new();
