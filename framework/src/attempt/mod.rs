@@ -25,6 +25,7 @@ use std::time::Duration;
 use antfly_limiter::{AdmitError, Claim, Instant, Permit};
 use http::{HeaderMap, HeaderName};
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument as _, Span};
 
 use crate::error::{Error, Kind, Result};
 use crate::handle::Handle;
@@ -71,6 +72,8 @@ pub(crate) struct Call {
     pub(crate) cancel: Option<CancellationToken>,
     /// Requests that left.
     sent: AtomicU32,
+    /// What everything logged on the way belongs to. Names the call; never its content, never a secret.
+    span: Span,
 }
 
 /// Why a try failed, with the attempt it failed in (if one left), still holding its permit.
@@ -96,11 +99,20 @@ impl Call {
         deadline: Instant,
         cancel: Option<CancellationToken>,
     ) -> Self {
+        let span = tracing::debug_span!(
+            "call",
+            provider = %handle.entry.provider,
+            operation = handle.entry.operation.as_str(),
+            model = %handle.entry.model,
+            entry = %handle.entry.path,
+            scope = %handle.lease.key(),
+        );
         Call {
             handle,
             deadline,
             cancel,
             sent: AtomicU32::new(0),
+            span,
         }
     }
 
@@ -112,6 +124,7 @@ impl Call {
 
     /// Bounds any of this call's work by its deadline and its cancellation, and names the call in what goes wrong.
     pub(crate) async fn within<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        let work = work.instrument(self.span.clone());
         let timed = self.handle.time.timeout_at(self.deadline, work);
         let done = match &self.cancel {
             Some(cancel) => match cancel.run_until_cancelled(timed).await {
@@ -200,9 +213,18 @@ impl Call {
             None => handle.credentials.get().await?,
         };
         let (loaded, held) = self.admit(prepared, loaded, ticket).await?;
+        let span = tracing::debug_span!("attempt", number = held.number());
         let tried = match handle.provider.route() {
-            Route::Http(http) => self.exchange(http, prepared, deliver, &loaded, held).await,
-            Route::Engine(engine) => self.engage(engine, prepared, deliver, &loaded, held).await,
+            Route::Http(http) => {
+                self.exchange(http, prepared, deliver, &loaded, held)
+                    .instrument(span)
+                    .await
+            }
+            Route::Engine(engine) => {
+                self.engage(engine, prepared, deliver, &loaded, held)
+                    .instrument(span)
+                    .await
+            }
             Route::Local(_) => Err(Error::new(
                 Kind::Config,
                 "a local route sends nothing and is never admitted",

@@ -11,6 +11,11 @@ macro_rules! scope_methods {
                 self.handle.lease.key()
             }
 
+            /// The lease itself, for work of one's own under the same quota (`try_admit`, `admit`, `cool_for`).
+            pub fn lease(&self) -> &antfly_limiter::Lease {
+                &self.handle.lease
+            }
+
             /// The scope's policy.
             pub fn policy(&self) -> antfly_limiter::Policy {
                 self.handle.lease.policy()
