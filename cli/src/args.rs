@@ -136,7 +136,8 @@ impl Stream {
 
 /// A file that must be one: standard output carries data only.
 fn file(text: &str) -> Result<PathBuf, String> {
-    if text == "-" {
+    const STANDARD_OUTPUT: [&str; 4] = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
+    if STANDARD_OUTPUT.contains(&text) {
         Err("a file is needed here (/dev/stderr is one)".to_owned())
     } else {
         Ok(text.into())
@@ -241,6 +242,7 @@ mod tests {
             vec!["embed", "--config", "c", "--concurrency", "0"],
             vec!["embed", "--config", "c", "--timeout", "soon"],
             vec!["embed", "--config", "c", "--attempts", "-"],
+            vec!["embed", "--config", "c", "--attempts", "/dev/stdout"],
             vec!["generate", "--config", "c", "--name", "a", "--name", "b"],
             vec!["rerank", "--config", "c"],
             vec!["rerank", "--config", "c", "--query", ""],

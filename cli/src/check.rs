@@ -1,6 +1,6 @@
 //! `check` and `providers`: what a configuration comes to, and what it can name. Nothing is sent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use antfly_framework::client::Checked;
 use antfly_framework::{Operation, Pacing, Policy};
@@ -48,7 +48,7 @@ pub(crate) fn check(source: &Stream) -> Result<Exit, Fatal> {
 
 /// Entries that share a scope and don't agree on its policy, by name.
 pub(crate) fn conflicts(entries: &[Checked]) -> Vec<String> {
-    let mut scopes = BTreeMap::<_, &Checked>::new();
+    let mut scopes = HashMap::<_, &Checked>::new();
     let mut problems = Vec::new();
     for entry in entries {
         let first = *scopes.entry(&entry.key).or_insert(entry);

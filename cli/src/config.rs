@@ -10,7 +10,11 @@ use antfly_framework::{ClientBuilder, Document, EntryConfig, Error, Operation};
 use crate::args::Stream;
 use crate::run::Fatal;
 
-const OPERATIONS: [Operation; 3] = [Operation::Embed, Operation::Generate, Operation::Rerank];
+const SECTIONS: [(&str, Operation); 3] = [
+    ("embedders", Operation::Embed),
+    ("generators", Operation::Generate),
+    ("rerankers", Operation::Rerank),
+];
 
 /// A builder of clients that know every plugin of this binary.
 pub(crate) fn client_builder() -> Result<ClientBuilder, Fatal> {
@@ -64,6 +68,12 @@ impl Loaded {
         Ok(client_builder()?.document(&document, &self.folder))
     }
 
+    /// The file of this configuration's secrets.
+    pub(crate) fn secrets_file(&self, operation: Operation) -> Result<Option<PathBuf>, Fatal> {
+        let document = self.parse(operation, |_| false)?;
+        Ok(document.secrets_file.map(|file| self.folder.join(file)))
+    }
+
     /// The entries of an operation that are named; without names, the only one.
     pub(crate) fn entries(
         &self,
@@ -111,9 +121,18 @@ impl Loaded {
     /// Every entry, each looked at on its own.
     pub(crate) fn all(&self) -> Result<Vec<Result<EntryConfig, Error>>, Fatal> {
         let mut all = Vec::new();
-        for operation in OPERATIONS {
-            let names = self.names(operation)?;
-            all.extend(names.iter().map(|name| self.one(operation, name)));
+        // Read once, not once an entry: documents may be long.
+        let mut top: serde_json::Value = match serde_json::from_str(&self.text) {
+            Ok(top) => top,
+            Err(error) => return self.refuse(error),
+        };
+        for (section, operation) in SECTIONS {
+            // This finds what is wrong with the document as a whole.
+            for name in self.names(operation)? {
+                let path = format!("{section}.{name}");
+                let entry = top[section][&name].take();
+                all.push(EntryConfig::from_json(operation, &path, entry));
+            }
         }
         Ok(all)
     }

@@ -19,7 +19,7 @@ use crate::run::{Exit, Fatal, Run, Start};
 const LINGER: Duration = Duration::from_millis(250);
 
 pub(crate) async fn run(args: EmbedArgs, start: Start) -> Result<Exit, Fatal> {
-    let run = Run::prepare(args.common, start, antfly_framework::Operation::Embed)?;
+    let mut run = Run::prepare(args.common, start, antfly_framework::Operation::Embed)?;
     let mut turns = Vec::new();
     for entry in run.entries(&args.names)? {
         let embedder = run.client().embedder(&entry)?;

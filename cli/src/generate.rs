@@ -15,7 +15,7 @@ use crate::prompt;
 use crate::run::{Exit, Fatal, Run, Start};
 
 pub(crate) async fn run(args: GenerateArgs, start: Start) -> Result<Exit, Fatal> {
-    let run = Run::prepare(args.common, start, Operation::Generate)?;
+    let mut run = Run::prepare(args.common, start, Operation::Generate)?;
     let entry = run.entry(args.name)?;
     let generator = run.client().generator(&entry)?;
     let window = flow::window(run.concurrency(), 1);

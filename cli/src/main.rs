@@ -3,7 +3,7 @@
 //!
 //! # Reading order
 //! `run.rs` is a run from its options to its exit code. `flow.rs` lets input in and calls out; `embed.rs`, `generate.rs` and
-//! `rerank.rs` say what a call is. `input.rs` and `prompt.rs` take lines apart, `output.rs` puts them in order.
+//! `rerank.rs` say what a call is. `files.rs` opens what is read and written. `input.rs` and `prompt.rs` take lines apart, `output.rs` puts them in order.
 
 #![forbid(unsafe_code)]
 
@@ -12,6 +12,7 @@ mod attempts;
 mod check;
 mod config;
 mod embed;
+mod files;
 mod flow;
 mod generate;
 mod input;

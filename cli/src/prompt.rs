@@ -124,6 +124,10 @@ fn message(raw: &RawValue, at: &str) -> Result<Message, Error> {
         }
         None => Vec::new(),
     };
+    let says_nothing = |part: &Part| matches!(part, Part::Text(text) if text.is_empty());
+    if tool_calls.is_empty() && content.iter().all(says_nothing) {
+        return Err(invalid(format!("{content_at}: it is empty")));
+    }
     let tool_call_id: Option<String> = fields.read(at, "tool_call_id")?;
     match role {
         Role::Tool if tool_call_id.is_none() => {
@@ -393,6 +397,18 @@ mod tests {
             one(r#"{"role": "user"}"#),
             "messages[1]: the content is missing"
         );
+        for empty in [
+            r#""""#,
+            "[]",
+            r#"[{"type": "text", "text": ""}, {"type": "text", "text": ""}]"#,
+        ] {
+            for role in ["system", "user", "assistant"] {
+                assert_eq!(
+                    one(&format!(r#"{{"role": "{role}", "content": {empty}}}"#)),
+                    "messages[1].content: it is empty"
+                );
+            }
+        }
         assert_eq!(
             one(r#"{"role": "user", "content": 5}"#),
             "messages[1].content: it is not a list"

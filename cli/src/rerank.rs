@@ -12,7 +12,7 @@ use crate::output::Output;
 use crate::run::{Exit, Fatal, Run, Start};
 
 pub(crate) async fn run(args: RerankArgs, start: Start) -> Result<Exit, Fatal> {
-    let run = Run::prepare(args.common, start, Operation::Rerank)?;
+    let mut run = Run::prepare(args.common, start, Operation::Rerank)?;
     let entry = run.entry(args.name)?;
     let reranker = run.client().reranker(&entry)?;
     let query = args.query;

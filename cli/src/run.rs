@@ -1,8 +1,7 @@
 //! A run of `embed`, `generate` or `rerank` from its options to its exit code.
 
-use std::fs::File;
-use std::io::{self, Read, Write};
-use std::path::Path;
+use std::io::{self, Write as _};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,6 +14,7 @@ use crate::args::{Common, Stream};
 use crate::attempts::Attempts;
 use crate::check;
 use crate::config::Loaded;
+use crate::files::{self, Files};
 use crate::flow::{Calls, Feed};
 use crate::input;
 use crate::interrupt::{self, Stop};
@@ -70,6 +70,8 @@ pub(crate) struct Run {
     loaded: Loaded,
     client: Client,
     attempts: Arc<Attempts>,
+    /// Files that the configuration names.
+    depends_on: Vec<PathBuf>,
 }
 
 impl Run {
@@ -89,6 +91,7 @@ impl Run {
             .client_builder(operation)?
             .observer(attempts.clone())
             .build()?;
+        let depends_on = loaded.secrets_file(operation)?.into_iter().collect();
         Ok(Run {
             common,
             start,
@@ -96,6 +99,7 @@ impl Run {
             loaded,
             client,
             attempts,
+            depends_on,
         })
     }
 
@@ -108,7 +112,7 @@ impl Run {
     }
 
     /// The entry named, or the only one.
-    pub(crate) fn entry(&self, name: Option<String>) -> Result<EntryConfig, Fatal> {
+    pub(crate) fn entry(&mut self, name: Option<String>) -> Result<EntryConfig, Fatal> {
         let names: Vec<String> = name.into_iter().collect();
         match self.entries(&names)?.pop() {
             Some(entry) => Ok(entry),
@@ -117,8 +121,13 @@ impl Run {
     }
 
     /// The entries named, or the only one. No other entry is looked at.
-    pub(crate) fn entries(&self, names: &[String]) -> Result<Vec<EntryConfig>, Fatal> {
+    pub(crate) fn entries(&mut self, names: &[String]) -> Result<Vec<EntryConfig>, Fatal> {
         let entries = self.loaded.entries(self.operation, names)?;
+        for entry in &entries {
+            let paths = [&entry.ca_file, &entry.credentials_path, &entry.model_path];
+            let paths = paths.into_iter().flatten().map(PathBuf::from);
+            self.depends_on.extend(paths);
+        }
         let checked: Result<Vec<_>, _> = entries
             .iter()
             .map(|entry| self.client.check(entry))
@@ -144,15 +153,17 @@ impl Run {
         W: AsyncFnOnce(&mut Feed, &mut Calls, output::Lines, CancellationToken),
     {
         let common = &self.common;
-        let (input, size) = open_input(&common.input)?;
-        refuse_same_file(common)?;
-        let output = create_output(&common.output)?;
-        if let Some(path) = &common.attempts {
-            let file = create(path)?;
+        let stop = Stop::on_signals().map_err(|e| format!("signals can't be watched: {e}"))?;
+        let Files {
+            input,
+            size,
+            output,
+            attempts,
+        } = files::open(common, self.depends_on)?;
+        if let Some(file) = attempts {
             self.attempts
                 .write_to(file, self.client.time().now(), self.start.0.elapsed());
         }
-        let stop = Stop::on_signals().map_err(|e| format!("signals can't be watched: {e}"))?;
         let stats = Arc::<Stats>::default();
         let began = Instant::now();
         let bar = Bar::start(
@@ -206,54 +217,6 @@ impl Run {
             Exit::Ok
         })
     }
-}
-
-type Input = (Box<dyn Read + Send>, Option<u64>);
-
-/// The input, and its size where it has one.
-fn open_input(stream: &Stream) -> Result<Input, Fatal> {
-    let Stream::File(path) = stream else {
-        return Ok((Box::new(io::stdin()), None));
-    };
-    let opened = File::open(path).and_then(|file| file.metadata().map(|about| (file, about)));
-    match opened {
-        Ok((_, about)) if about.is_dir() => {
-            Err(format!("{}: it is a folder", path.display()).into())
-        }
-        Ok((file, about)) => Ok((Box::new(file), about.is_file().then_some(about.len()))),
-        Err(error) => Err(format!("{}: {error}", path.display()).into()),
-    }
-}
-
-fn create_output(stream: &Stream) -> Result<Box<dyn Write + Send>, Fatal> {
-    match stream {
-        Stream::Standard => Ok(Box::new(io::stdout())),
-        Stream::File(path) => Ok(Box::new(create(path)?)),
-    }
-}
-
-fn create(path: &Path) -> Result<File, Fatal> {
-    File::create(path).map_err(|error| format!("{}: {error}", path.display()).into())
-}
-
-/// Creating a file empties it: what is read or written elsewhere in this run must not be it.
-fn refuse_same_file(common: &Common) -> Result<(), Fatal> {
-    let written = [common.output.path(), common.attempts.as_deref()];
-    let read = [common.config.path(), common.input.path()];
-    let real = |path: &Path| path.canonicalize().ok().filter(|path| path.is_file());
-    let mut seen: Vec<_> = read.into_iter().flatten().filter_map(real).collect();
-    for path in written.into_iter().flatten() {
-        let known = real(path).unwrap_or_else(|| path.to_owned());
-        if seen.contains(&known) {
-            return Err(format!(
-                "{}: it would be overwritten, and is in use by this run",
-                path.display()
-            )
-            .into());
-        }
-        seen.push(known);
-    }
-    Ok(())
 }
 
 /// Writes lines to standard output.

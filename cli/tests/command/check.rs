@@ -82,6 +82,29 @@ fn entries_that_conflict_are_named() {
 }
 
 #[test]
+fn many_entries_take_little_longer_each_than_few() {
+    let folder = Folder::new();
+    let took = |count: usize| {
+        let entry = |n: usize| {
+            let model = format!("m{n}");
+            let entry = json!({"provider": "openai", "model": model, "url": "http://example.com", "api_key": "k"});
+            (format!("e{n}"), entry)
+        };
+        let entries: serde_json::Map<_, _> = (0..count).map(entry).collect();
+        let document = json!({"embedders": entries});
+        let config = text(&folder.write("config.json", document));
+        let began = std::time::Instant::now();
+        let out = run(&["check", "--config", &config], "");
+        assert_eq!(out.code, Some(0), "{}", out.stderr);
+        assert_eq!(out.stdout.lines().count(), count);
+        began.elapsed()
+    };
+    let (few, many) = (took(200), took(4000));
+    // Twenty times the entries; four hundred times the pairs.
+    assert!(many < few * 100, "{few:?} {many:?}");
+}
+
+#[test]
 fn every_bad_entry_is_reported() {
     let folder = Folder::new();
     let document = json!({

@@ -47,6 +47,7 @@ fn a_conversation_goes_out_as_it_is_and_a_bad_one_is_an_error_item() {
         json!({"id": 1, "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}], "max_tokens": 64}),
         json!({"id": 2, "prompt": "p", "temprature": 0.5}),
         json!({"id": 3, "prompt": ""}),
+        json!({"id": 4, "messages": [{"role": "user", "content": [{"type": "text", "text": ""}]}]}),
     ];
     let input: String = lines.iter().map(|line| line.to_string() + "\n").collect();
     let out = run(&["generate", "--config", &config], &input);
@@ -59,6 +60,11 @@ fn a_conversation_goes_out_as_it_is_and_a_bad_one_is_an_error_item() {
         json!({"id": 2, "error": {"kind": "invalid_request", "message": message}})
     );
     assert_eq!(got[2]["error"]["message"], "prompt: it is empty");
+    let message = "messages[0].content: it is empty";
+    assert_eq!(
+        got[3],
+        json!({"id": 4, "error": {"kind": "invalid_request", "message": message}})
+    );
     let requests = server.requests();
     assert_eq!(requests.len(), 1);
     let body = requests[0].json();

@@ -1,9 +1,13 @@
 //! What is refused before anything is sent: exit 2, one line on standard error, nothing on standard output.
 
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::process::Stdio;
+
 use antfly_framework::testing::Server;
 use serde_json::json;
 
-use crate::support::{Folder, Running, config, run, text, vectors};
+use crate::support::{Folder, Running, command, config, run, text, vectors};
 
 /// Runs `embed` with these arguments against a server that must see nothing.
 fn refused(entries: serde_json::Value, args: impl Fn(&Folder) -> Vec<String>) -> String {
@@ -33,6 +37,7 @@ fn bad_options() {
         ["--batch", "0"],
         ["--concurrency", "-1"],
         ["--attempts", "-"],
+        ["--attempts", "/dev/stdout"],
         ["--bath", "3"],
     ] {
         let stderr = refused(json!({"docs": {}}), |_| args.map(str::to_owned).to_vec());
@@ -105,6 +110,116 @@ fn a_file_in_use_is_not_overwritten() {
         ]
     });
     one_line(&stderr, "overwritten");
+}
+
+/// Some certificate.
+const CERTIFICATE: &str = "\
+-----BEGIN CERTIFICATE-----
+MIIBdTCCARugAwIBAgIUO0Zonov45AqCshh9sYWOA0EF7rgwCgYIKoZIzj0EAwIw
+DzENMAsGA1UEAwwEdGVzdDAgFw0yNjExMzAwNzU1NDlaGA8yMTI2MTEwNjA3NTU0
+OVowDzENMAsGA1UEAwwEdGVzdDBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABMxQ
+AIydbGJQZxpbkgANbn4KIHm7JQJJHnnHibFrrasMc+RdjR2Z0hW/skXOGsosvc1l
+sNGVGmG56yNQgd6MCbCjUzBRMB0GA1UdDgQWBBQINdGktx5mmhQCstvfJ93JaffV
+HTAfBgNVHSMEGDAWgBQINdGktx5mmhQCstvfJ93JaffVHTAPBgNVHRMBAf8EBTAD
+AQH/MAoGCCqGSM49BAMCA0gAMEUCIQCpJEbmnRA+LJpeddXhOpVqeRsDq1NxAZ++
+U1eMMs96nwIgbQqYJpUaf8PZgHH1E37vq3FB867aRgICdoFTOVFC5vg=
+-----END CERTIFICATE-----
+";
+
+/// Runs `embed` with these arguments, its standard input and output redirected to files where there are some. It must refuse
+/// to, and leave every file of the folder as it is.
+fn overwrites_nothing(
+    folder: &Folder,
+    config: &str,
+    args: &[&str],
+    stdin: Option<&str>,
+    stdout: Option<&str>,
+) {
+    let files = || -> BTreeMap<_, _> {
+        std::fs::read_dir(folder.path(""))
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .map(|path| (path.clone(), std::fs::read(path).unwrap()))
+            .collect()
+    };
+    let mut all = vec!["embed", "--config", config];
+    all.extend(args);
+    let mut command = command(&all);
+    command.stdin(Stdio::null());
+    if let Some(name) = stdin {
+        command.stdin(File::open(folder.path(name)).unwrap());
+    }
+    if let Some(name) = stdout {
+        let file = OpenOptions::new().append(true).open(folder.path(name));
+        command.stdout(file.unwrap());
+    }
+    let before = files();
+    let out = command.output().unwrap();
+    let stderr = String::from_utf8(out.stderr).unwrap();
+    assert_eq!(out.status.code(), Some(2), "{all:?} {stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{all:?} {stderr}");
+    assert_eq!(files(), before, "{all:?}");
+}
+
+#[test]
+#[cfg(unix)]
+fn no_file_that_the_run_depends_on_is_overwritten() {
+    let folder = Folder::new();
+    let secrets = text(&folder.write(
+        "secrets.json",
+        json!({"secrets": [{"key": "k", "value": "v"}]}),
+    ));
+    let ca = text(&folder.write("ca.pem", CERTIFICATE));
+    let document = json!({
+        "embedders": {"docs": {"provider": "openai", "model": "m", "url": "http://127.0.0.1:1", "api_key": "${secret:k}", "ca_file": ca}},
+        "secrets": {"file": "secrets.json"},
+    });
+    let config = text(&folder.write("config.json", document));
+    let input = text(&folder.write("in.jsonl", "\"x\"\n"));
+    let hard = text(&folder.path("hard.jsonl"));
+    std::fs::hard_link(&input, &hard).unwrap();
+    let soft = text(&folder.path("soft.jsonl"));
+    std::os::unix::fs::symlink(&input, &soft).unwrap();
+    let old = text(&folder.write("old.jsonl", "of value\n"));
+    for option in ["--output", "--attempts"] {
+        for file in [&config, &secrets, &ca, &input, &hard, &soft] {
+            let args = ["--input", &input, option, file];
+            overwrites_nothing(&folder, &config, &args, None, None);
+        }
+        for file in [&input, &hard, &soft] {
+            overwrites_nothing(&folder, &config, &[option, file], Some("in.jsonl"), None);
+        }
+    }
+    // Both of them, by two names.
+    let (new, same) = (text(&folder.path("new")), text(&folder.path("./new")));
+    let args = ["--output", &new, "--attempts", &same];
+    overwrites_nothing(&folder, &config, &args, None, None);
+    let args = ["--output", &old, "--attempts", &old];
+    overwrites_nothing(&folder, &config, &args, None, None);
+    // Standard output is a file like others.
+    let args = ["--attempts", &old];
+    overwrites_nothing(&folder, &config, &args, None, Some("old.jsonl"));
+    overwrites_nothing(&folder, &config, &[], Some("in.jsonl"), Some("hard.jsonl"));
+    // What is refused in the end has emptied nothing before.
+    let nowhere = text(&folder.path("no/such/file"));
+    let args = ["--output", &old, "--attempts", &nowhere];
+    overwrites_nothing(&folder, &config, &args, None, None);
+    let args = ["--output", &new, "--attempts", &nowhere];
+    overwrites_nothing(&folder, &config, &args, None, None);
+}
+
+#[test]
+fn an_old_output_is_replaced() {
+    let server = Server::with(vectors);
+    let folder = Folder::new();
+    let config = config(&folder, "embedders", &server, json!({"docs": {}}));
+    let old = text(&folder.write("old.jsonl", "x".repeat(10_000)));
+    let out = run(&["embed", "--config", &config, "--output", &old], "\"x\"\n");
+    assert_eq!(out.code, Some(0), "{}", out.stderr);
+    assert_eq!(
+        folder.read("old.jsonl"),
+        "{\"id\":0,\"embedding\":[1.0,0.5]}\n"
+    );
 }
 
 #[test]
