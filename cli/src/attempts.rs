@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Write as _;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use serde::Serialize;
 #[derive(Debug, Default)]
 pub(crate) struct Attempts {
     count: AtomicU64,
+    broken: AtomicBool,
     log: OnceLock<Log>,
 }
 
@@ -42,6 +43,11 @@ impl Attempts {
         self.count.load(Ordering::Relaxed)
     }
 
+    /// Whether an attempt could not be written down.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Relaxed)
+    }
+
     /// Writes to `file` from now on; `now` of the client's clock is `since_start` after the start of the process.
     pub(crate) fn write_to(&self, file: File, now: Instant, since_start: Duration) {
         let _ = self.log.set(Log {
@@ -52,7 +58,8 @@ impl Attempts {
 }
 
 impl Log {
-    fn write(&self, record: &AttemptRecord) {
+    /// Whether nothing has gone wrong just now.
+    fn write(&self, record: &AttemptRecord) -> bool {
         let row = Row {
             t_ms: ms(self.since_start(record.at)),
             scope: record.scope.as_str(),
@@ -65,7 +72,7 @@ impl Log {
             outcome: record.outcome.as_str(),
         };
         let Ok(mut line) = serde_json::to_vec(&row) else {
-            return;
+            return false;
         };
         line.push(b'\n');
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
@@ -74,7 +81,9 @@ impl Log {
             crate::say(format_args!(
                 "the attempts file can't be written any more: {error}"
             ));
+            return false;
         }
+        true
     }
 
     fn since_start(&self, at: Instant) -> Duration {
@@ -87,8 +96,8 @@ impl Log {
 impl AttemptObserver for Attempts {
     fn attempt(&self, record: &AttemptRecord) {
         self.count.fetch_add(1, Ordering::Relaxed);
-        if let Some(log) = self.log.get() {
-            log.write(record);
+        if self.log.get().is_some_and(|log| !log.write(record)) {
+            self.broken.store(true, Ordering::Relaxed);
         }
     }
 }

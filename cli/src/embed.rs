@@ -22,7 +22,7 @@ pub(crate) async fn run(args: EmbedArgs, start: Start) -> Result<Exit, Fatal> {
     let mut run = Run::prepare(args.common, start, antfly_framework::Operation::Embed)?;
     let mut turns = Vec::new();
     for entry in run.entries(&args.names)? {
-        let embedder = run.client().embedder(&entry)?;
+        let embedder = run.open(|client| client.embedder(&entry))?;
         let limits = embedder.batch_limits();
         turns.push(Turn {
             most: args.batch.map_or(limits.max_items.max(1), |n| n.get()),

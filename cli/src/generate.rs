@@ -17,7 +17,7 @@ use crate::run::{Exit, Fatal, Run, Start};
 pub(crate) async fn run(args: GenerateArgs, start: Start) -> Result<Exit, Fatal> {
     let mut run = Run::prepare(args.common, start, Operation::Generate)?;
     let entry = run.entry(args.name)?;
-    let generator = run.client().generator(&entry)?;
+    let generator = run.open(|client| client.generator(&entry))?;
     let window = flow::window(run.concurrency(), 1);
     run.lines(window, false, async move |feed, calls, lines, stop| {
         // The slot comes first, so that no more input is held than calls can take.

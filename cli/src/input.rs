@@ -444,7 +444,11 @@ mod tests {
         io::Write::write_all(&mut writer, b"\"two\"\n\n").unwrap();
         assert_eq!(lines.next().await.unwrap().unwrap().number, 1);
         io::Write::write_all(&mut writer, b"\"three\"\n\"fo").unwrap();
-        assert_eq!(lines.next().await.unwrap().unwrap().bytes, b"", "a blank one");
+        assert_eq!(
+            lines.next().await.unwrap().unwrap().bytes,
+            b"",
+            "a blank one"
+        );
         assert_eq!(lines.next().await.unwrap().unwrap().bytes, b"\"three\"");
         io::Write::write_all(&mut writer, b"ur\"\n").unwrap();
         assert_eq!(lines.next().await.unwrap().unwrap().bytes, b"\"four\"");

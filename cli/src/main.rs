@@ -24,7 +24,7 @@ mod rerank;
 mod run;
 
 use std::fmt::Display;
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -53,7 +53,10 @@ fn main() -> ExitCode {
 }
 
 fn run(command: Command, start: Start) -> Result<Exit, Fatal> {
+    // One thread may be held up by a terminal that takes nothing: there is another one for signals.
+    let threads = std::thread::available_parallelism().map_or(2, |n| n.get().max(2));
     let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads)
         .enable_all()
         .build()
         .map_err(|e| format!("the runtime can't start: {e}"))?;
@@ -80,12 +83,17 @@ fn is_tracing() -> bool {
     std::env::var_os(EnvFilter::DEFAULT_ENV).is_some_and(|value| !value.is_empty())
 }
 
-/// Turns tracing on where `RUST_LOG` asks for it.
+/// Turns tracing on: what `RUST_LOG` asks for, else warnings.
 fn trace() {
-    if is_tracing() {
-        tracing_subscriber::fmt()
-            .with_env_filter(EnvFilter::from_default_env())
-            .with_writer(std::io::stderr)
-            .init();
-    }
+    let filter = if is_tracing() {
+        EnvFilter::from_default_env()
+    } else {
+        EnvFilter::new("warn")
+    };
+    let colourless = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(!colourless && std::io::stderr().is_terminal())
+        .with_writer(std::io::stderr)
+        .init();
 }

@@ -7,15 +7,18 @@ use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Write};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use antfly_framework::{Embeddings, Error};
 use serde::Serialize;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::input::Id;
 use crate::progress::Stats;
+
+/// How long an interrupted run waits for a line to be taken.
+const STUCK: Duration = Duration::from_secs(1);
 
 /// A line that is to be written.
 pub(crate) enum Output {
@@ -56,9 +59,8 @@ impl Output {
             attempts: Option<u32>,
         }
         // Rounded up: a wait of this length must not be too short.
-        let ms = |wait: std::time::Duration| {
-            u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
-        };
+        let ms =
+            |wait: Duration| u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
         Output::json(&Failed {
             id,
             error: Body {
@@ -153,7 +155,10 @@ impl Lines {
 }
 
 /// The writing thread.
-pub(crate) struct Writer(JoinHandle<io::Result<()>>);
+pub(crate) struct Writer {
+    done: oneshot::Receiver<io::Result<()>>,
+    stats: Arc<Stats>,
+}
 
 impl Writer {
     /// Starts it. When a line can't be written, `halt` is cancelled and nothing more is written.
@@ -164,31 +169,51 @@ impl Writer {
         halt: CancellationToken,
     ) -> (Lines, Self) {
         let (send, mut events) = mpsc::unbounded_channel();
-        let thread = std::thread::spawn(move || {
-            let mut order = Order::new(sink, unordered, stats);
-            while let Some(event) = events.blocking_recv() {
-                if let Err(error) = order.take(event) {
-                    halt.cancel();
-                    // Dropping the rest of the events lets nobody wait for a ticket.
-                    return Err(error);
+        let (tell, done) = oneshot::channel();
+        let counts = Arc::clone(&stats);
+        std::thread::spawn(move || {
+            let mut order = Order::new(sink, unordered, counts);
+            let mut write = || {
+                while let Some(event) = events.blocking_recv() {
+                    order.take(event)?;
                 }
+                order.close()
+            };
+            let written = write();
+            if written.is_err() {
+                halt.cancel();
             }
-            order.close()
+            // Dropping the rest of the events lets nobody wait for a ticket.
+            drop(events);
+            let _ = tell.send(written);
         });
-        (Lines(send), Writer(thread))
+        (Lines(send), Writer { done, stats })
     }
 
-    /// Waits until all is written: every [`Lines`] must be gone.
-    pub(crate) fn finish(self) -> io::Result<()> {
-        self.0
-            .join()
-            .unwrap_or_else(|_| Err(io::Error::other("the writer died")))
+    /// Waits until all is written: every [`Lines`] must be gone. `None` when it was interrupted and got stuck, as with a pipe
+    /// that nobody reads: not one line written in [`STUCK`].
+    pub(crate) async fn finish(mut self, interrupted: impl Fn() -> bool) -> Option<io::Result<()>> {
+        let (mut seen, mut since) = (0, Instant::now());
+        loop {
+            if let Ok(done) = tokio::time::timeout(STUCK / 10, &mut self.done).await {
+                return Some(done.unwrap_or_else(|_| Err(io::Error::other("the writer died"))));
+            }
+            let lines = self.stats.lines.load(Ordering::Relaxed);
+            if lines != seen || !interrupted() {
+                (seen, since) = (lines, Instant::now());
+            } else if since.elapsed() >= STUCK {
+                return None;
+            }
+        }
     }
 }
 
-/// Whether an output failed because its reader has gone, which is nothing to complain about.
-pub(crate) fn reader_left(error: &io::Error) -> bool {
-    error.kind() == ErrorKind::BrokenPipe
+/// Says why the output ends early.
+pub(crate) fn complain(error: &io::Error) {
+    match error.kind() {
+        ErrorKind::BrokenPipe => crate::say("the output's reader has gone"),
+        _ => crate::say(format_args!("the output can't be written: {error}")),
+    }
 }
 
 /// Puts lines into order.
@@ -260,7 +285,7 @@ impl<W: Write> Order<W> {
     }
 
     /// Writes what is finished behind gaps: nothing more will come.
-    fn close(mut self) -> io::Result<()> {
+    fn close(&mut self) -> io::Result<()> {
         for (_, slot) in std::mem::take(&mut self.waiting) {
             let Some((ticket, went @ Some(_))) = slot.done else {
                 continue;
@@ -277,7 +302,9 @@ impl<W: Write> Order<W> {
         let mut line = line.into_line();
         line.push(b'\n');
         self.sink.write_all(&line)?;
-        self.sink.flush()
+        self.sink.flush()?;
+        self.stats.lines.fetch_add(1, Ordering::Relaxed);
+        Ok(())
     }
 
     fn count(&self, ticket: &Ticket, went: Option<bool>) {
@@ -366,7 +393,7 @@ mod tests {
             .with_status(429)
             .with_code("rate_limit_exceeded")
             .with_request_id("req_1")
-            .with_retry_after(std::time::Duration::from_micros(1_499_001))
+            .with_retry_after(Duration::from_micros(1_499_001))
             .with_attempts(3);
         assert_eq!(
             String::from_utf8(Output::error(&Id::Line(4), &error).into_line()).unwrap(),
@@ -407,8 +434,8 @@ mod tests {
         );
     }
 
-    #[test]
-    fn a_sink_that_fails_halts_everything() {
+    #[tokio::test]
+    async fn a_sink_that_fails_halts_everything() {
         struct Full;
         impl Write for Full {
             fn write(&mut self, _: &[u8]) -> io::Result<usize> {
@@ -422,7 +449,40 @@ mod tests {
         let (lines, writer) = Writer::start(Box::new(Full), false, Arc::default(), halt.clone());
         lines.ok(ticket(0), text("a"));
         drop(lines);
-        assert!(reader_left(&writer.finish().unwrap_err()));
+        let written = writer.finish(|| false).await.unwrap();
+        assert_eq!(written.unwrap_err().kind(), ErrorKind::BrokenPipe);
         assert!(halt.is_cancelled());
+    }
+
+    #[tokio::test]
+    async fn a_sink_that_takes_nothing_is_given_up_only_when_interrupted() {
+        struct Stuck(std::sync::mpsc::Receiver<()>);
+        impl Write for Stuck {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                let _ = self.0.recv();
+                Ok(bytes.len())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let start = || {
+            let (free, stuck) = std::sync::mpsc::channel();
+            let halt = CancellationToken::new();
+            let sink = Box::new(Stuck(stuck));
+            let (lines, writer) = Writer::start(sink, false, Arc::default(), halt);
+            lines.ok(ticket(0), text("a"));
+            (free, writer)
+        };
+        let (free, writer) = start();
+        assert!(writer.finish(|| true).await.is_none());
+        drop(free);
+        let (free, writer) = start();
+        let waiting = writer.finish(|| false);
+        let mut waiting = std::pin::pin!(waiting);
+        let early = tokio::time::timeout(STUCK * 3 / 2, waiting.as_mut()).await;
+        assert!(early.is_err());
+        drop(free);
+        assert!(waiting.await.unwrap().is_ok());
     }
 }

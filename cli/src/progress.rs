@@ -21,6 +21,8 @@ pub(crate) struct Stats {
     pub(crate) failed: AtomicU64,
     /// Bytes of the input whose items are written.
     pub(crate) bytes: AtomicU64,
+    /// Lines written.
+    pub(crate) lines: AtomicU64,
 }
 
 impl Stats {

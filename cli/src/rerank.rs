@@ -14,7 +14,7 @@ use crate::run::{Exit, Fatal, Run, Start};
 pub(crate) async fn run(args: RerankArgs, start: Start) -> Result<Exit, Fatal> {
     let mut run = Run::prepare(args.common, start, Operation::Rerank)?;
     let entry = run.entry(args.name)?;
-    let reranker = run.client().reranker(&entry)?;
+    let reranker = run.open(|client| client.reranker(&entry))?;
     let query = args.query;
     // Best first is not the order of the input: lines are written as they are handed in.
     run.lines(usize::MAX, true, async move |feed, calls, lines, stop| {

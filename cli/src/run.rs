@@ -1,14 +1,16 @@
 //! A run of `embed`, `generate` or `rerank` from its options to its exit code.
 
+use std::collections::HashSet;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use antfly_framework::{Client, EntryConfig, Error, Operation};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::args::{Common, Stream};
 use crate::attempts::Attempts;
@@ -20,6 +22,9 @@ use crate::input;
 use crate::interrupt::{self, Stop};
 use crate::output::{self, Writer};
 use crate::progress::{self, Bar, Stats};
+
+/// How long the last words may take when nothing else can be done.
+const TELL: Duration = Duration::from_millis(100);
 
 /// When the process started.
 #[derive(Clone, Copy)]
@@ -103,8 +108,13 @@ impl Run {
         })
     }
 
-    pub(crate) fn client(&self) -> &Client {
-        &self.client
+    /// Makes what an entry is for. What there is to warn of was said when the entry was looked at.
+    pub(crate) fn open<T>(
+        &self,
+        open: impl FnOnce(&Client) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let _quiet = quiet();
+        open(&self.client)
     }
 
     pub(crate) fn concurrency(&self) -> usize {
@@ -128,9 +138,13 @@ impl Run {
             let paths = paths.into_iter().flatten().map(PathBuf::from);
             self.depends_on.extend(paths);
         }
+        let mut warned = HashSet::new();
         let checked: Result<Vec<_>, _> = entries
             .iter()
-            .map(|entry| self.client.check(entry))
+            .map(|entry| {
+                let _quiet = (!warned.insert(&entry.path)).then(quiet);
+                self.client.check(entry)
+            })
             .collect();
         let conflicts = check::conflicts(&checked?);
         if conflicts.is_empty() {
@@ -189,15 +203,20 @@ impl Run {
         work(&mut feed, &mut calls, lines, stop.token.clone()).await;
         let sound = calls.finish().await;
         let unread = feed.into_error();
-        let written = writer.finish();
+        let Some(written) = writer.finish(|| stop.interrupted()).await else {
+            // Standard error may be as stuck as the output, and the bar waits for the line that can't be written.
+            let told = tokio::task::spawn_blocking(|| {
+                crate::say("interrupted: nobody takes the output, the rest of it is lost");
+            });
+            let _ = tokio::time::timeout(TELL, told).await;
+            return Ok(Exit::Interrupted);
+        };
 
         if let Some(bar) = bar {
             bar.finish();
         }
-        match &written {
-            Err(error) if output::reader_left(error) => return Ok(Exit::Failed),
-            Err(error) => crate::say(format_args!("the output can't be written: {error}")),
-            Ok(()) => {}
+        if let Err(error) = &written {
+            output::complain(error);
         }
         if let Some(error) = &unread {
             crate::say(format_args!("the input can't be read: {error}"));
@@ -211,12 +230,22 @@ impl Run {
         ));
         Ok(if interrupted {
             Exit::Interrupted
-        } else if stats.failed() > 0 || unread.is_some() || written.is_err() || !sound {
+        } else if stats.failed() > 0
+            || unread.is_some()
+            || written.is_err()
+            || !sound
+            || self.attempts.is_broken()
+        {
             Exit::Failed
         } else {
             Exit::Ok
         })
     }
+}
+
+/// While it lives, this thread's tracing goes nowhere.
+fn quiet() -> impl Drop {
+    tracing_subscriber::registry().set_default()
 }
 
 /// Writes lines to standard output.
@@ -230,8 +259,10 @@ pub(crate) fn write_lines(rows: impl Iterator<Item = impl Serialize>) -> Result<
     for row in rows {
         match write(row) {
             Ok(()) => {}
-            Err(error) if output::reader_left(&error) => return Ok(Exit::Failed),
-            Err(error) => return Err(format!("the output can't be written: {error}").into()),
+            Err(error) => {
+                output::complain(&error);
+                return Ok(Exit::Failed);
+            }
         }
     }
     Ok(Exit::Ok)

@@ -111,6 +111,24 @@ fn items_that_were_only_gathered_get_no_line() {
 }
 
 #[test]
+fn an_output_that_nobody_takes_holds_no_interrupt_up_for_long() {
+    let server = Server::with(vectors);
+    let folder = Folder::new();
+    let config = config(&folder, "embedders", &server, json!({"docs": {}}));
+    let mut running = Running::start(&["embed", "--config", &config, "--batch", "1"]);
+    let count = 20;
+    for _ in 0..count {
+        running.send(&(json!({"id": "i".repeat(20_000), "text": "x"}).to_string() + "\n"));
+    }
+    wait(server.wait_for_requests(count));
+    running.signal("-INT");
+    let began = std::time::Instant::now();
+    assert_eq!(running.code(), Some(130));
+    let took = began.elapsed();
+    assert!(took < std::time::Duration::from_secs(8), "{took:?}");
+}
+
+#[test]
 fn a_second_interrupt_waits_for_nobody() {
     let server = Server::with(vectors);
     let folder = Folder::new();

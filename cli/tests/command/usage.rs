@@ -244,7 +244,7 @@ fn a_configuration_that_is_none() {
 }
 
 #[test]
-fn a_reader_that_leaves_ends_the_run_quietly() {
+fn a_reader_that_leaves_ends_the_run() {
     let server = Server::with(vectors);
     let folder = Folder::new();
     let config = config(&folder, "embedders", &server, json!({"docs": {}}));
@@ -256,5 +256,64 @@ fn a_reader_that_leaves_ends_the_run_quietly() {
     running.send("\"x\"\n");
     let out = running.finish_with_open_stdin();
     assert_eq!(out.code, Some(1));
-    assert_eq!(out.stderr, "");
+    assert!(out.stderr.contains("reader has gone"), "{}", out.stderr);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn what_can_not_be_written_fails_the_run() {
+    let server = Server::with(vectors);
+    let folder = Folder::new();
+    let config = config(&folder, "embedders", &server, json!({"docs": {}}));
+    let out = run(
+        &["embed", "--config", &config, "--attempts", "/dev/full"],
+        "\"x\"\n",
+    );
+    assert_eq!(out.code, Some(1), "{}", out.stderr);
+    assert!(out.stderr.contains("the attempts file"), "{}", out.stderr);
+    assert_eq!(out.lines().len(), 1);
+    for args in [
+        ["check", "--config", &config],
+        ["embed", "--config", &config],
+    ] {
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut command = command(&args);
+        command.stdin(File::open(folder.write("in.jsonl", "\"x\"\n")).unwrap());
+        let out = command.stdout(full).output().unwrap();
+        let stderr = String::from_utf8(out.stderr).unwrap();
+        assert_eq!(out.status.code(), Some(1), "{stderr}");
+        assert!(stderr.contains("the output can't be written"), "{stderr}");
+    }
+}
+
+#[test]
+fn a_warning_is_said_once_an_entry() {
+    let server = Server::with(vectors);
+    let folder = Folder::new();
+    let entry = json!({"rate_limit": {"burst": 4}});
+    let config = config(
+        &folder,
+        "embedders",
+        &server,
+        json!({"docs": entry, "more": entry}),
+    );
+    let embed = [
+        "embed", "--config", &config, "--name", "docs", "--name", "more", "--name", "docs",
+    ];
+    for args in [&embed[..], &["check", "--config", &config]] {
+        for log in [None, Some("warn"), Some("error")] {
+            let mut command = command(args);
+            command.stdin(File::open(folder.write("in.jsonl", "\"x\"\n")).unwrap());
+            command.envs(log.map(|log| ("RUST_LOG", log)));
+            let out = command.output().unwrap();
+            let stderr = String::from_utf8(out.stderr).unwrap();
+            assert_eq!(out.status.code(), Some(0), "{stderr}");
+            let times = usize::from(log != Some("error"));
+            for name in ["docs", "more"] {
+                let warning = format!("embedders.{name}.rate_limit.burst");
+                assert_eq!(stderr.matches(&warning).count(), times, "{log:?} {stderr}");
+            }
+            assert!(!stderr.contains('\u{1b}'), "{stderr}");
+        }
+    }
 }
