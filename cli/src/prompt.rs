@@ -125,7 +125,8 @@ fn message(raw: &RawValue, at: &str) -> Result<Message, Error> {
         None => Vec::new(),
     };
     let says_nothing = |part: &Part| matches!(part, Part::Text(text) if text.is_empty());
-    if tool_calls.is_empty() && content.iter().all(says_nothing) {
+    // A tool may well have nothing to say; everyone else must.
+    if role != Role::Tool && tool_calls.is_empty() && content.iter().all(says_nothing) {
         return Err(invalid(format!("{content_at}: it is empty")));
     }
     let tool_call_id: Option<String> = fields.read(at, "tool_call_id")?;
