@@ -3,15 +3,14 @@
 use antfly_framework::http::Endpoint;
 use antfly_framework::provider::{
     Codec, Credential, CredentialProvider, Declared, Freshness, Head, HttpProvider, Prepared,
-    Provider, RerankCodec, Route, Validity,
+    Provider, RerankCodec, Route,
 };
 use antfly_framework::rerank::{Ranking, RerankRequest};
 use antfly_framework::secret::ResolvedSecret;
-use antfly_framework::{Error, Kind, Result};
+use antfly_framework::{Error, Result};
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
-use secrecy::ExposeSecret as _;
+use http::header::{AUTHORIZATION, HeaderMap};
 use serde_json::{Map, Value};
 
 use crate::{error, wire};
@@ -87,31 +86,15 @@ impl RerankCodec for Remote {
 #[async_trait]
 impl CredentialProvider for Remote {
     async fn credential(&self, _freshness: Freshness) -> Result<Credential> {
-        match &self.key {
-            // The store is asked before each attempt, so that a rotated key is used by the next one.
-            Some(key) => Ok(Credential::secret(
-                key.value().await?,
-                Validity::EachAttempt,
-                key.is_refreshable(),
-            )),
-            None => Ok(Credential::anonymous()),
-        }
+        Credential::of_key(self.key.as_ref()).await
     }
 }
 
 impl HttpProvider for Remote {
     fn authorize(&self, _prepared: &Prepared, credential: &Credential) -> Result<HeaderMap> {
         let mut headers = HeaderMap::new();
-        if let Some(key) = credential.value() {
-            let mut value = HeaderValue::try_from(format!("Bearer {}", key.expose_secret()))
-                .map_err(|_| {
-                    Error::new(
-                        Kind::Auth,
-                        "the key holds a character that no header can carry",
-                    )
-                })?;
-            value.set_sensitive(true);
-            headers.insert(AUTHORIZATION, value);
+        if let Some(bearer) = credential.bearer()? {
+            headers.insert(AUTHORIZATION, bearer);
         }
         Ok(headers)
     }

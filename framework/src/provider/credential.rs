@@ -7,9 +7,11 @@ use std::time::SystemTime;
 
 use antfly_limiter::Instant;
 use async_trait::async_trait;
-use secrecy::SecretString;
+use http::HeaderValue;
+use secrecy::{ExposeSecret as _, SecretString};
 
-use crate::error::Result;
+use crate::error::{Error, Kind, Result};
+use crate::secret::ResolvedSecret;
 
 /// How fresh a credential is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +63,41 @@ impl Credential {
             validity,
             refreshable,
         }
+    }
+
+    /// What a key's source holds now, or no credential where there is no key. The source is asked before each attempt, so that a
+    /// rotated key is used by the next one.
+    ///
+    /// # Errors
+    /// Those of [`ResolvedSecret::value`].
+    pub async fn of_key(key: Option<&ResolvedSecret>) -> Result<Self> {
+        match key {
+            Some(key) => Ok(Credential::secret(
+                key.value().await?,
+                Validity::EachAttempt,
+                key.is_refreshable(),
+            )),
+            None => Ok(Credential::anonymous()),
+        }
+    }
+
+    /// The secret as the value of an `authorization: Bearer` header that no log shows; `None` where there is no secret string.
+    ///
+    /// # Errors
+    /// `auth` when no header can carry it.
+    pub fn bearer(&self) -> Result<Option<HeaderValue>> {
+        let Some(secret) = self.value() else {
+            return Ok(None);
+        };
+        let mut value = HeaderValue::try_from(format!("Bearer {}", secret.expose_secret()))
+            .map_err(|_| {
+                Error::new(
+                    Kind::Auth,
+                    "the key holds a character that no header can carry",
+                )
+            })?;
+        value.set_sensitive(true);
+        Ok(Some(value))
     }
 
     /// A credential of an SDK's own type.

@@ -14,14 +14,12 @@ use antfly_framework::http::Endpoint;
 use antfly_framework::provider::{
     BatchLimits, Codec, Credential, CredentialProvider, Declared, EmbedCodec, Freshness,
     GenerateCodec, Head, HttpProvider, Operation, Plugin, Prepared, Provider, Route, StreamDecoder,
-    Validity,
 };
 use antfly_framework::secret::ResolvedSecret;
 use antfly_framework::{Error, Kind, Result};
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
-use secrecy::ExposeSecret as _;
+use http::header::{AUTHORIZATION, HeaderMap};
 use serde_json::{Map, Value};
 
 use wire::chat::{ChatBody, Dialect};
@@ -145,15 +143,7 @@ impl GenerateCodec for OpenAi {
 #[async_trait]
 impl CredentialProvider for OpenAi {
     async fn credential(&self, _freshness: Freshness) -> Result<Credential> {
-        match &self.key {
-            // The store is asked before each attempt, so that a rotated key is used by the next one.
-            Some(key) => Ok(Credential::secret(
-                key.value().await?,
-                Validity::EachAttempt,
-                key.is_refreshable(),
-            )),
-            None => Ok(Credential::anonymous()),
-        }
+        Credential::of_key(self.key.as_ref()).await
     }
 }
 
@@ -161,8 +151,8 @@ impl HttpProvider for OpenAi {
     fn authorize(&self, _prepared: &Prepared, credential: &Credential) -> Result<HeaderMap> {
         // Organization and project say whose account pays: they go only where the key goes.
         let mut headers = self.headers.clone();
-        if let Some(key) = credential.value() {
-            headers.insert(AUTHORIZATION, bearer(key.expose_secret())?);
+        if let Some(bearer) = credential.bearer()? {
+            headers.insert(AUTHORIZATION, bearer);
         }
         Ok(headers)
     }
@@ -172,18 +162,6 @@ impl OpenAi {
     fn request(&self, path: &str, body: &impl serde::Serialize) -> Result<Prepared> {
         Prepared::json(self.endpoint.join(path)?, body)
     }
-}
-
-/// A bearer token as a header that no log shows.
-fn bearer(token: &str) -> Result<HeaderValue> {
-    let mut value = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| {
-        Error::new(
-            Kind::Auth,
-            "the key holds a character that no header can carry",
-        )
-    })?;
-    value.set_sensitive(true);
-    Ok(value)
 }
 
 impl std::fmt::Debug for OpenAi {
