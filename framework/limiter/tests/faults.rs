@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use antfly_limiter::{AdmitError, DeadlineCause, Instant, Lease, Limiter, Policy, ScopeKey, Time};
+use antfly_limiter::{
+    AdmitError, DeadlineCause, Instant, Lease, Limiter, Pacing, Policy, ScopeKey, Time,
+};
 use common::*;
 
 #[test]
@@ -172,6 +174,40 @@ fn fault_06_a_clock_read_out_of_order_mints_nothing_and_locks_nobody_out() {
 }
 
 #[test]
+fn fault_06_an_admission_at_a_time_read_out_of_order_repays_nothing_twice() {
+    let world = world();
+    let lease = world.lease(|p| p.requests_per_minute(60).burst(3).tokens_per_minute(60));
+    let now = world.clock.now();
+    let earlier = Instant::from_nanos(now.as_nanos() - 10_000_000_000);
+    lease.try_admit(20).unwrap().finish();
+    world.clock.set(earlier);
+    lease.try_admit(20).unwrap().finish();
+    world.clock.set(now);
+    let snapshot = lease.snapshot();
+    assert_eq!((snapshot.request_debt, snapshot.token_debt), (2.0, 40.0));
+    lease.try_admit(20).unwrap().finish();
+    assert!(lease.try_admit(0).is_err());
+}
+
+#[test]
+fn fault_06_a_finish_at_a_time_read_out_of_order_shortens_no_completion_delay() {
+    let world = world();
+    let lease = world.lease(|p| p.requests_per_minute(60).pacing(Pacing::Completion));
+    let permit = lease.try_admit(0).unwrap();
+    world.clock.advance(secs(5));
+    let now = world.clock.now();
+    assert_eq!(lease.snapshot().active, 1, "the scope has seen this time");
+    world
+        .clock
+        .set(Instant::from_nanos(now.as_nanos() - 5_000_000_000));
+    drop(permit);
+    world.clock.set(now);
+    assert!(lease.try_admit(0).is_err());
+    world.clock.advance(secs(1));
+    assert!(lease.try_admit(0).is_ok());
+}
+
+#[test]
 fn fault_07_a_refusal_pays_nothing() {
     let world = world();
     let lease = world.lease(|p| p.requests_per_minute(60).tokens_per_minute(100));
@@ -231,6 +267,17 @@ fn fault_11_a_permit_holds_its_slot_until_it_is_dropped() {
     assert!(lease.try_admit(0).is_err());
     std::thread::spawn(move || drop(permit)).join().unwrap();
     assert!(lease.try_admit(0).is_ok());
+}
+
+#[test]
+fn fault_11_a_permit_frees_one_place_and_no_more() {
+    let world = world();
+    let lease = world.lease(|p| p.max_concurrency(3));
+    let mut permits: Vec<_> = (0..3).map(|_| lease.try_admit(0).unwrap()).collect();
+    assert!(lease.try_admit(0).is_err());
+    permits.pop();
+    permits.push(lease.try_admit(0).unwrap());
+    assert!(lease.try_admit(0).is_err());
 }
 
 #[test]
@@ -313,6 +360,18 @@ fn fault_14_a_huge_hint_saturates_and_fails_fast_and_can_be_cleared() {
 fn fault_15_nothing_goes_a_nanosecond_before_the_cooldown_ends() {
     let world = world();
     let lease = world.limiter.lease(&key("a"), Policy::UNLIMITED).unwrap();
+    lease.cool_for(Duration::from_nanos(1_000_000_001));
+    let mut waiter = waiting(&lease, 0);
+    world.clock.advance(secs(1));
+    assert!(lease.try_admit(0).is_err() && waiter.poll().is_pending());
+    world.clock.advance(Duration::from_nanos(1));
+    let _permit = granted(waiter.run());
+}
+
+#[test]
+fn fault_15_nor_does_it_under_a_limit_that_owes_nothing() {
+    let world = world();
+    let lease = world.lease(|p| p.requests_per_minute(60).burst(2));
     lease.cool_for(Duration::from_nanos(1_000_000_001));
     let mut waiter = waiting(&lease, 0);
     world.clock.advance(secs(1));
