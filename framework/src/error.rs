@@ -58,7 +58,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Every kind, in the order of the table in the guide.
+    /// Every kind, in the order of their declaration.
     pub const ALL: [Kind; 20] = [
         Kind::Config,
         Kind::PolicyConflict,

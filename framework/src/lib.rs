@@ -43,6 +43,11 @@ pub mod secret;
 #[cfg(feature = "testing")]
 pub mod testing;
 
+/// The crates whose types are in the contract, for adapters that do not want to name their versions.
+pub mod contract {
+    pub use {::async_trait, ::bytes, ::futures, ::http, ::secrecy, ::serde_json, ::url};
+}
+
 pub use antfly_limiter as limiter;
 pub use antfly_limiter::{Instant, Limiter, Pacing, Policy, ScopeKey, ScopeSnapshot, Time};
 pub use inventory;
