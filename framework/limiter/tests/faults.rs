@@ -548,6 +548,22 @@ fn fault_20_idle_scopes_are_forgotten_and_debt_never_is() {
 }
 
 #[test]
+fn fault_20_nor_is_a_completion_delay_that_outlasts_the_debt() {
+    let world = world();
+    let lease = world.lease(|p| p.requests_per_minute(60).pacing(Pacing::Completion));
+    let permit = lease.try_admit(0).unwrap();
+    drop(lease);
+    world.clock.advance(secs(5));
+    drop(permit);
+    assert_eq!(world.limiter.scope_count(), 1);
+    let again = world.lease(|p| p.requests_per_minute(60).pacing(Pacing::Completion));
+    assert!(again.try_admit(0).is_err());
+    drop(again);
+    world.clock.advance(secs(1));
+    assert_eq!(world.limiter.scope_count(), 0);
+}
+
+#[test]
 fn fault_21_keys_with_separators_inside_do_not_collide() {
     let keys = [
         ScopeKey::new([("a", "b c=d")]),
