@@ -435,3 +435,13 @@ fn a_finished_wait_leaves_no_timer() {
     assert_eq!(world.clock.armed(), 0);
     assert_eq!(lease.snapshot().counters.cancelled, 100);
 }
+
+#[test]
+fn one_whose_tokens_are_there_exactly_at_its_deadline_waits_for_them() {
+    let world = world();
+    let lease = world.lease(|p| p.tokens_per_minute(60));
+    lease.try_admit(60).unwrap().finish();
+    let mut waiter = waiting_until(&lease, 60, secs(60));
+    world.clock.advance(secs(60));
+    let _permit = granted(waiter.run());
+}
