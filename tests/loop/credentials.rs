@@ -140,3 +140,14 @@ async fn a_slow_credential_costs_the_deadline_and_no_quota() {
         done.unwrap();
     }
 }
+
+#[tokio::test]
+async fn a_hidden_source_that_is_never_ready_in_one_poll_is_not_asked_for_ever() {
+    let (client, entry, world, _clock) = fake("lazy", Operation::Embed, json!({}));
+    *world.hidden.lock().unwrap() = true;
+    *world.lazy.lock().unwrap() = true;
+    let embedder = client.embedder(&entry).unwrap();
+    let call = tokio::time::timeout(Duration::from_secs(10), embedder.embed(texts()));
+    call.await.unwrap().unwrap();
+    assert_eq!(world.log(), ["load", "load", "send 1"]);
+}

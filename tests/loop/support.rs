@@ -40,6 +40,8 @@ pub(crate) struct World {
     /// A load waits here, if there is a gate.
     pub(crate) gate: Mutex<Option<Gate>>,
     pub(crate) hidden: Mutex<bool>,
+    /// A load is never ready in one poll.
+    pub(crate) lazy: Mutex<bool>,
 }
 
 impl World {
@@ -112,6 +114,10 @@ impl CredentialProvider for Fake {
             Freshness::Cached => "load",
             Freshness::Forced => "load!",
         });
+        let lazy = *self.world.lazy.lock().unwrap();
+        if lazy {
+            tokio::task::yield_now().await;
+        }
         let gate = self.world.gate.lock().unwrap().clone();
         if let Some(gate) = gate {
             gate.passed().await;

@@ -30,6 +30,11 @@ impl Loaded {
         }
     }
 
+    /// Whether the source hides its expiry: then a credential that isn't there in one poll is stale.
+    pub(crate) fn is_hidden(&self) -> bool {
+        self.credential.validity() == Validity::Hidden
+    }
+
     /// Whether the source wants to be asked once more just before the claim.
     pub(crate) fn ask_again(&self) -> bool {
         matches!(
@@ -181,12 +186,5 @@ impl std::fmt::Display for SharedCause {
 impl std::error::Error for SharedCause {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         std::error::Error::source(&*self.0)
-    }
-}
-
-impl Loaded {
-    /// Whether the source hides its expiry: then a credential that isn't there in one poll is stale.
-    pub(crate) fn is_hidden(&self) -> bool {
-        self.credential.validity() == Validity::Hidden
     }
 }

@@ -57,10 +57,7 @@ impl<T, F: Fn(&Head, Bytes) -> Result<T>> Deliver for Plain<F> {
 async fn whole(call: &Call, incoming: Incoming) -> Result<(Head, Bytes)> {
     match incoming {
         Incoming::Http(head, body) => {
-            let bytes = read_bounded(body, call.handle.entry.max_response_bytes)
-                .await
-                // The answer had begun: sending it again could run it twice.
-                .map_err(|e| e.with_status(head.status).with_retryable(false))?;
+            let bytes = read(call, &head, body).await?;
             Ok((head, bytes))
         }
         Incoming::Bytes(head, body) => Ok((head, body)),
@@ -69,6 +66,13 @@ async fn whole(call: &Call, incoming: Incoming) -> Result<(Head, Bytes)> {
             "the engine answered a plain call with a stream",
         )),
     }
+}
+
+async fn read(call: &Call, head: &Head, body: ResponseBody) -> Result<Bytes> {
+    read_bounded(body, call.handle.entry.max_response_bytes)
+        .await
+        // The answer had begun: sending it again could run it twice.
+        .map_err(|e| e.with_status(head.status).with_retryable(false))
 }
 
 /// A proxy's page in place of an answer.
@@ -118,9 +122,7 @@ impl Deliver for Streamed<'_> {
         .ok_or_else(|| Error::new(Kind::Unsupported, "this provider does not generate"))?;
         let (head, source) = match incoming {
             Incoming::Http(head, body) if head.content_type() == "application/json" => {
-                let bytes = read_bounded(body, handle.entry.max_response_bytes)
-                    .await
-                    .map_err(|e| e.with_status(head.status).with_retryable(false))?;
+                let bytes = read(call, &head, body).await?;
                 let source = self.replay(codec, &head, bytes)?;
                 (head, source)
             }

@@ -267,11 +267,9 @@ impl Call {
                 let mut asked = std::pin::pin!(handle.credentials.get());
                 match futures::poll!(asked.as_mut()) {
                     std::task::Poll::Ready(fresh) => loaded = fresh?,
-                    // Not ready in one poll: stale. The place is kept while it is waited for.
-                    std::task::Poll::Pending if loaded.is_hidden() => {
-                        loaded = asked.await?;
-                        continue;
-                    }
+                    // Not ready in one poll: stale. The place is kept while it is waited for, and what comes is claimed with
+                    // at once: a source that always takes its time would else be asked for ever.
+                    std::task::Poll::Pending if loaded.is_hidden() => loaded = asked.await?,
                     std::task::Poll::Pending => {}
                 }
                 not_after = loaded.not_after;
