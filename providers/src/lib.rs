@@ -9,7 +9,13 @@
 //!
 //! # Features
 //! - `openai` (default): OpenAI and servers that speak its wire; embed and generate.
+//! - `antfly` (default): Antfly inference; embed and generate.
 //! - `antfly-reranker` (default): the remote Antfly reranker.
+//! - `bedrock` (default): Amazon Bedrock through the AWS SDK; embed, generate, rerank. `bedrock-sso` and
+//!   `bedrock-credential-process` add profiles that need those.
+//! - `vertex` (default): Google Vertex AI; embed, generate, rerank.
+//! - `gemini` (default): the Gemini API with a key; embed, generate.
+//! - `in-process`: models that run in this process; embed, generate, rerank.
 //!
 //! A feature links an adapter in; it changes nothing about the entries of another.
 
@@ -17,8 +23,20 @@
 
 pub use antfly_framework::*;
 
+#[cfg(feature = "antfly")]
+pub mod antfly;
+#[cfg(feature = "bedrock")]
+pub mod bedrock;
+#[cfg(feature = "gemini")]
+pub mod gemini;
+#[cfg(any(feature = "vertex", feature = "gemini"))]
+mod google;
+#[cfg(feature = "in-process")]
+pub mod in_process;
 #[cfg(feature = "openai")]
 pub mod openai;
+#[cfg(feature = "vertex")]
+pub mod vertex;
 
 #[cfg(feature = "antfly-reranker")]
 pub use antfly_reranker;

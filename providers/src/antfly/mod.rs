@@ -1,0 +1,1 @@
+//! Antfly inference: embed and generate.

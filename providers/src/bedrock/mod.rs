@@ -1,0 +1,1 @@
+//! Amazon Bedrock through the AWS SDK: embed, generate and rerank.

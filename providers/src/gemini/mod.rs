@@ -1,0 +1,1 @@
+//! The Gemini API with a key: embed and generate.

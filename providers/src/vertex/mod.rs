@@ -1,0 +1,1 @@
+//! Google Vertex AI: embed, generate and rerank.
