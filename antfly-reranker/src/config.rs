@@ -91,7 +91,7 @@ fn remote(setup: &Setup<'_>, endpoint: Endpoint) -> Result<Arc<dyn Provider>> {
 }
 
 fn local(entry: &EntryConfig, engine: &dyn InferenceEngine) -> Result<Arc<dyn Provider>> {
-    entry.refuse_fields_not_in(&["api_key", "model_path", "admission"])?;
+    entry.refuse_fields_not_in(&["api_key", "model_path", "admission", "scoring"])?;
     if entry
         .rate_limit
         .is_some_and(|policy| !policy.is_unlimited())

@@ -66,6 +66,8 @@ fn plugins() -> &'static [Plugin] {
         openai::PLUGIN,
         #[cfg(feature = "antfly-reranker")]
         antfly_reranker::PLUGIN,
+        #[cfg(feature = "in-process")]
+        in_process::PLUGIN,
     ]
 }
 
@@ -87,22 +89,24 @@ pub fn client() -> Result<Client> {
 
 #[cfg(test)]
 mod tests {
+    use antfly_framework::Operation;
+
     #[test]
     fn every_plugin_compiled_in_is_registered() {
         let registry = super::registry().unwrap();
-        let there: Vec<_> = registry
-            .iter()
-            .map(|(name, operation, _)| (name, operation.as_str()))
-            .collect();
-        #[cfg(all(feature = "openai", feature = "antfly-reranker"))]
-        assert_eq!(
-            there,
-            [
-                ("antfly", "rerank"),
-                ("openai", "embed"),
-                ("openai", "generate")
-            ]
-        );
-        assert!(there.len() <= 3);
+        let mut count = 0;
+        for plugin in super::plugins() {
+            for operation in plugin.operations {
+                assert!(registry.find(plugin.name, *operation, "").is_ok());
+                count += 1;
+            }
+        }
+        #[cfg(feature = "openai")]
+        assert!(registry.find("openai", Operation::Embed, "").is_ok());
+        #[cfg(feature = "antfly-reranker")]
+        assert!(registry.find("antfly", Operation::Rerank, "").is_ok());
+        #[cfg(feature = "in-process")]
+        assert!(registry.find("in_process", Operation::Generate, "").is_ok());
+        assert_eq!(registry.iter().count(), count, "none but these");
     }
 }

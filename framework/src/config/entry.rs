@@ -161,6 +161,18 @@ pub struct RerankOptions {
     pub field: Option<String>,
     /// How a document is rendered.
     pub template: Option<String>,
+    /// How an embedding model in this process scores; `None`: by cosine.
+    pub scoring: Option<Scoring>,
+}
+
+/// How an embedding model that ranks in this process scores a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Scoring {
+    /// The cosine of the query's vector and the document's.
+    Cosine,
+    /// Late interaction: each of the query's tokens finds its most similar token of the document; the sum of these cosines.
+    LateInteraction,
 }
 
 /// One entry: what to call, where, as whom, and within which limits. `Debug` shows no key, no header value and no password.

@@ -18,7 +18,7 @@ mod validate;
 pub use document::Document;
 pub use entry::{
     Admission, EmbedOptions, EncodingFormat, EntryConfig, GenerateOptions, Legacy, ProxySetting,
-    Redirects, RerankOptions, RetryConfig,
+    Redirects, RerankOptions, RetryConfig, Scoring,
 };
 pub use env::Env;
 pub use fingerprint::fingerprint;

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::entry::{
     Admission, EmbedOptions, EncodingFormat, EntryConfig, GenerateOptions, Legacy, ProxySetting,
-    Redirects, RerankOptions, RetryConfig,
+    Redirects, RerankOptions, RetryConfig, Scoring,
 };
 use super::fields::{Fields, join, unknown};
 use super::key::KeySetting;
@@ -67,7 +67,7 @@ const GENERATE: [&str; 11] = [
     "tool_choice",
     "response_format",
 ];
-const RERANK: [&str; 3] = ["top_n", "field", "template"];
+const RERANK: [&str; 4] = ["top_n", "field", "template", "scoring"];
 
 fn own(operation: Operation) -> &'static [&'static str] {
     match operation {
@@ -371,5 +371,12 @@ fn rerank(f: &Fields<'_>) -> Result<RerankOptions> {
         top_n: f.positive("top_n")?,
         field: f.text("field")?,
         template: f.text("template")?,
+        scoring: f.choice(
+            "scoring",
+            &[
+                ("cosine", Scoring::Cosine),
+                ("late_interaction", Scoring::LateInteraction),
+            ],
+        )?,
     })
 }

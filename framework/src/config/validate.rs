@@ -130,7 +130,7 @@ impl EntryConfig {
     }
 
     /// Refuses fields that belong to other providers: an adapter names those of these that it has: `url`, `api_key`, `project`,
-    /// `organization`, `region`, `profile`, `project_id`, `location`, `credentials_path`, `model_path`, `admission`.
+    /// `organization`, `region`, `profile`, `project_id`, `location`, `credentials_path`, `model_path`, `admission`, `scoring`.
     ///
     /// # Errors
     /// `config` naming the field.
@@ -147,6 +147,7 @@ impl EntryConfig {
             ("credentials_path", self.credentials_path.is_some()),
             ("model_path", self.model_path.is_some()),
             ("admission", self.admission.is_some()),
+            ("scoring", self.rerank.scoring.is_some()),
         ];
         for (key, is_set) in set {
             if is_set && !has.contains(&key) {
