@@ -113,7 +113,7 @@ impl Queue {
         let flag = cancel.clone();
         let _going = CancelOnDrop(cancel);
         let _place = self.enter(Box::new(move || {
-            let result = flag.check().and_then(|()| work(&flag));
+            let result = guarded(|| flag.check().and_then(|()| work(&flag)));
             Box::new(move || drop(send.send(result)))
         }))?;
         answer.await.unwrap_or_else(|_| Err(broke()))
@@ -208,7 +208,7 @@ impl Shared {
 
     /// One run, and the next that takes its slot.
     fn run(&self, job: Job) -> Option<Job> {
-        // What a panic leaves behind is dropped with the job; the slot must come back all the same.
+        // Jobs guard their work; whatever still breaks, the slot must come back.
         let deliver = catch_unwind(AssertUnwindSafe(job));
         let next = {
             let mut state = self.lock();
@@ -252,7 +252,12 @@ impl fmt::Debug for Queue {
     }
 }
 
-/// A run that ended without a word: it panicked.
+/// Work whose panic is an error: what it leaves behind is dropped, and its caller is told when the slot is free, as of any end.
+pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(broke()))
+}
+
+/// A run that ended without a word.
 pub(crate) fn broke() -> Error {
     Error::new(
         Kind::Server,

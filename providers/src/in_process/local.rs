@@ -11,7 +11,7 @@ use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use tokio::sync::mpsc;
 
-use super::admission::{CancelFlag, CancelOnDrop, Place, broke};
+use super::admission::{CancelFlag, CancelOnDrop, Place, broke, guarded};
 use super::embed::EmbedSettings;
 use super::generate;
 use super::models::Model;
@@ -128,10 +128,10 @@ impl Local {
                     cancel.cancel();
                 }
             };
-            let result = cancel
-                .check()
-                .and_then(|()| model.generator())
-                .and_then(|model| model.generate(&request, &cancel, &mut emit));
+            let result = guarded(|| {
+                cancel.check()?;
+                model.generator()?.generate(&request, &cancel, &mut emit)
+            });
             // The end is told once the slot is free.
             Box::new(move || {
                 if let Err(e) = result {
