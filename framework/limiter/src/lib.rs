@@ -50,6 +50,7 @@ mod scope;
 mod shared;
 mod snapshot;
 mod state;
+mod sync;
 mod time;
 mod wakes;
 

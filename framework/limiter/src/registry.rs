@@ -4,8 +4,8 @@ use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 
 use crate::error::PolicyConflict;
 use crate::key::ScopeKey;
@@ -13,10 +13,11 @@ use crate::lease::Lease;
 use crate::policy::Policy;
 use crate::shared::Shared;
 use crate::snapshot::ScopeSnapshot;
-use crate::time::{Instant, Time, lock};
+use crate::sync::{AtomicUsize, Mutex, MutexGuard, lock};
+use crate::time::{Instant, Time};
 
-/// Shards of the registry, each with a lock of its own.
-const SHARDS: usize = 32;
+/// Shards of the registry, each with a lock of its own. One under loom, where no step may depend on a random hash.
+const SHARDS: usize = if cfg!(antfly_loom) { 1 } else { 32 };
 /// How many idle scopes one lease or one ending looks at, in each of two shards.
 const SWEEP: usize = 4;
 
@@ -150,15 +151,17 @@ impl Limiter {
         self.sweep_another(now);
     }
 
-    fn shard(&self, key: &ScopeKey) -> std::sync::MutexGuard<'_, Shard> {
+    fn shard(&self, key: &ScopeKey) -> MutexGuard<'_, Shard> {
         let hash = self.0.hasher.hash_one(key);
-        lock(&self.0.shards[(hash >> 32) as usize % SHARDS])
+        let shards = &self.0.shards;
+        lock(&shards[(hash >> 32) as usize % shards.len()])
     }
 
     /// So that idle shards are swept as well.
     fn sweep_another(&self, now: Instant) {
         let turn = self.0.turn.fetch_add(1, Ordering::Relaxed);
-        if let Ok(mut shard) = self.0.shards[turn % SHARDS].try_lock() {
+        let shards = &self.0.shards;
+        if let Ok(mut shard) = shards[turn % shards.len()].try_lock() {
             shard.sweep(now, SWEEP);
         }
     }

@@ -1,7 +1,7 @@
 //! A scope under its lock: the state machine, the line and one timer.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -13,7 +13,8 @@ use crate::queue::Place;
 use crate::scope::{Ahead, Verdict};
 use crate::snapshot::ScopeSnapshot;
 use crate::state::State;
-use crate::time::{Alarm, Instant, Time, lock};
+use crate::sync::{AtomicBool, Mutex, lock};
+use crate::time::{Alarm, Instant, Time};
 use crate::wakes::Wakes;
 
 #[derive(Debug)]

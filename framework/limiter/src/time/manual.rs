@@ -1,10 +1,11 @@
 //! A clock for tests: it moves only when told.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Alarm, AlarmKey, Driver, Instant, lock};
+use super::{Alarm, AlarmKey, Driver, Instant};
+use crate::sync::{Mutex, lock};
 
 /// Moves the clock of [`Time::manual`](crate::Time::manual). Clones move the same clock.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -207,8 +207,3 @@ impl fmt::Display for Elapsed {
 }
 
 impl std::error::Error for Elapsed {}
-
-/// Locks, whether or not a panic elsewhere poisoned the mutex: every critical section here leaves its data whole.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}

@@ -2,10 +2,11 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use super::{Alarm, AlarmKey, Instant, Time, lock};
+use super::{Alarm, AlarmKey, Instant, Time};
+use crate::sync::{Mutex, lock};
 
 /// Waits for an instant; made by [`Time::sleep_until`]. Dropping it disarms its alarm.
 #[derive(Debug)]

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
-use super::{Alarm, AlarmKey, Driver, Instant, lock};
+use super::{Alarm, AlarmKey, Driver, Instant};
+use crate::sync::{Condvar, Mutex, lock};
 
 /// The thread wakes at most this often, however many alarms there are. A slot that is late by this much is caught up.
 const ROUND: Duration = Duration::from_millis(2);
@@ -95,53 +96,89 @@ impl Driver for Thread {
 }
 
 fn run(epoch: std::time::Instant, shared: &Shared) {
-    let mut state = lock(&shared.state);
     let mut round = Instant::ZERO;
     loop {
-        let now = since(epoch);
-        let next = state.alarms.keys().next().map(|key| key.at());
-        // When alarms follow each other closely, they are rung in rounds.
-        let next = next.map(|at| {
-            if at <= round {
-                at
-            } else {
-                at.max(round.saturating_add(ROUND))
+        turn(|| since(epoch), shared, &mut round);
+    }
+}
+
+/// Rings the first alarm if it is due, else waits for that or for a change.
+fn turn(now: impl Fn() -> Instant, shared: &Shared, round: &mut Instant) {
+    let mut state = lock(&shared.state);
+    let now = now();
+    let next = state.alarms.keys().next().map(|key| key.at());
+    // When alarms follow each other closely, they are rung in rounds.
+    let next = next.map(|at| {
+        if at <= *round {
+            at
+        } else {
+            at.max(round.saturating_add(ROUND))
+        }
+    });
+    match next {
+        Some(at) if at <= now => {
+            if at > *round {
+                *round = now;
             }
-        });
-        match next {
-            Some(at) if at <= now => {
-                if at > round {
-                    round = now;
-                }
-                let Some((_, alarm)) = state.alarms.pop_first() else {
-                    continue;
-                };
-                drop(state);
+            let alarm = state.alarms.pop_first();
+            drop(state);
+            if let Some((_, alarm)) = alarm {
                 // A waker that panics must not take everyone's clock with it.
                 let _ = catch_unwind(AssertUnwindSafe(|| alarm.ring()));
                 let _ = catch_unwind(AssertUnwindSafe(|| drop(alarm)));
-                state = lock(&shared.state);
-            }
-            Some(at) => {
-                let wait = at
-                    .saturating_duration_since(now)
-                    .min(Duration::from_secs(3600));
-                state.waiting = true;
-                state = shared
-                    .changed
-                    .wait_timeout(state, wait)
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .0;
-                state.waiting = false;
-            }
-            None => {
-                state.waiting = true;
-                state = shared
-                    .changed
-                    .wait(state)
-                    .unwrap_or_else(PoisonError::into_inner);
-                state.waiting = false;
             }
         }
+        Some(at) => {
+            let wait = at
+                .saturating_duration_since(now)
+                .min(Duration::from_secs(3600));
+            state.waiting = true;
+            let waited = shared.changed.wait_timeout(state, wait);
+            waited.unwrap_or_else(PoisonError::into_inner).0.waiting = false;
+        }
+        None => {
+            state.waiting = true;
+            let waited = shared.changed.wait(state);
+            waited.unwrap_or_else(PoisonError::into_inner).waiting = false;
+        }
+    }
+}
+
+#[cfg(all(test, antfly_loom))]
+mod loom {
+    use super::*;
+    use crate::sync::AtomicBool;
+    use std::sync::atomic::Ordering;
+
+    #[derive(Default)]
+    struct Bell(AtomicBool);
+
+    impl Alarm for Bell {
+        fn ring(&self) {
+            assert!(!self.0.swap(true, Ordering::SeqCst), "rung twice");
+        }
+    }
+
+    /// loom's `wait_timeout` never times out, so alarms here are either due or have to be told of.
+    #[test]
+    fn an_alarm_armed_while_the_thread_goes_to_wait_is_rung() {
+        ::loom::model(|| {
+            let driver = Arc::new(Thread::new());
+            lock(&driver.shared.state).running = true;
+            let far = driver.arm(Instant::MAX, Arc::<Bell>::default());
+            let bell = Arc::<Bell>::default();
+            let arming = ::loom::thread::spawn({
+                let (driver, bell) = (driver.clone(), bell.clone());
+                move || {
+                    driver.arm(Instant::from_nanos(1), bell);
+                    driver.disarm(far);
+                }
+            });
+            let (now, mut round) = (Instant::from_nanos(1_000_000_000), Instant::ZERO);
+            while !bell.0.load(Ordering::SeqCst) {
+                turn(|| now, &driver.shared, &mut round);
+            }
+            arming.join().expect("does not panic");
+        });
     }
 }

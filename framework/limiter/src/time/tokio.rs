@@ -1,12 +1,13 @@
 //! Alarms on tokio's timer.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use ::tokio::runtime::Handle;
 use ::tokio::task::AbortHandle;
 
-use super::{Alarm, AlarmKey, Driver, Instant, lock, thread};
+use super::{Alarm, AlarmKey, Driver, Instant, thread};
+use crate::sync::{Mutex, lock};
 
 pub(super) fn driver() -> Arc<dyn Driver> {
     let home = Handle::try_current().ok();
