@@ -1,6 +1,7 @@
 //! What is done with a successful head: read a whole answer, or open a stream that carries the permit.
 
 use std::collections::VecDeque;
+use std::pin::pin;
 use std::sync::Arc;
 
 use antfly_limiter::Instant;
@@ -256,7 +257,10 @@ impl Carried {
             return Some(Ok(event));
         }
         let events = &mut self.events;
-        let next = self.call.within(async { Ok(events.next().await) }).await;
+        let next = self
+            .call
+            .within(pin!(async { Ok(events.next().await) }))
+            .await;
         match next {
             Ok(None) => None,
             Ok(Some(Ok(event))) => Some(Ok(event)),
@@ -284,7 +288,7 @@ pub(crate) fn guard_local_stream(
     call: Call,
 ) -> GenerateStream {
     let stream = futures::stream::unfold((events, call), |(mut events, call)| async move {
-        match call.within(async { Ok(events.next().await) }).await {
+        match call.within(pin!(async { Ok(events.next().await) })).await {
             Ok(None) => None,
             Ok(Some(next)) => Some((next.map_err(|e| call.name(e)), (events, call))),
             Err(e) => Some((Err(e), (events, call))),

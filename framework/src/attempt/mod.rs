@@ -18,12 +18,13 @@ mod turnstile;
 
 use std::fmt;
 use std::future::Future;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use antfly_limiter::{AdmitError, Claim, Instant, Permit};
-use http::{HeaderMap, HeaderName};
+use http::HeaderMap;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, Span};
 
@@ -122,8 +123,12 @@ impl Call {
         self
     }
 
-    /// Bounds any of this call's work by its deadline and its cancellation, and names the call in what goes wrong.
-    pub(crate) async fn within<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+    /// Bounds any of this call's work by its deadline and its cancellation, and names the call in what goes wrong. The work comes
+    /// pinned, because a future of many kilobytes would else be moved once for each of these bounds.
+    pub(crate) async fn within<T>(
+        &self,
+        work: Pin<&mut impl Future<Output = Result<T>>>,
+    ) -> Result<T> {
         let work = work.instrument(self.span.clone());
         let timed = self.handle.time.timeout_at(self.deadline, work);
         let done = match &self.cancel {
@@ -212,7 +217,7 @@ impl Call {
             Some(refused) => handle.credentials.replace(refused).await?,
             None => handle.credentials.get().await?,
         };
-        let (loaded, held) = self.admit(prepared, loaded, ticket).await?;
+        let (loaded, held) = self.admit(prepared, loaded, true, ticket).await?;
         let span = tracing::debug_span!("attempt", number = held.number());
         let tried = match handle.provider.route() {
             Route::Http(http) => {
@@ -238,19 +243,23 @@ impl Call {
         })
     }
 
-    /// Waits for a permit; the credential that comes with it was good at the very moment of the grant.
+    /// Waits for a permit; the credential that comes with it was good at the very moment of the grant. `fresh`: it was loaded just
+    /// before this.
     async fn admit(
         &self,
         prepared: &Prepared,
         mut loaded: Loaded,
+        fresh: bool,
         ticket: &mut Option<Ticket>,
     ) -> Result<(Loaded, Arc<Held>)> {
         let handle = &*self.handle;
         let cost = handle.provider.declare().cost.of(prepared);
         let mut admission = handle.lease.admission(cost, Some(self.deadline));
+        // A key that was asked for just now, with no wait in between, is the store's word still.
+        let mut just_asked = fresh && !loaded.is_hidden();
         loop {
             {
-                let mut ready = std::pin::pin!(admission.ready());
+                let mut ready = pin!(admission.ready());
                 // The first poll takes the place in the queue; only then may the call's next part ask for one.
                 let first = futures::poll!(ready.as_mut());
                 if let Some(ticket) = ticket.take() {
@@ -258,13 +267,16 @@ impl Call {
                 }
                 match first {
                     std::task::Poll::Ready(done) => done,
-                    std::task::Poll::Pending => ready.await,
+                    std::task::Poll::Pending => {
+                        just_asked = false;
+                        ready.await
+                    }
                 }
                 .map_err(|e| handle.refusal(e))?;
             }
             let mut not_after = loaded.not_after;
-            if loaded.ask_again() {
-                let mut asked = std::pin::pin!(handle.credentials.get());
+            if loaded.ask_again() && !just_asked {
+                let mut asked = pin!(handle.credentials.get());
                 match futures::poll!(asked.as_mut()) {
                     std::task::Poll::Ready(fresh) => loaded = fresh?,
                     // Not ready in one poll: stale. The place is kept while it is waited for, and what comes is claimed with
@@ -323,20 +335,19 @@ impl Call {
                 return Err(error.into());
             }
         };
-        let secret_names: Vec<HeaderName> = authorization
-            .keys()
-            .chain(handle.headers.keys())
-            .cloned()
-            .collect();
-        let mut headers = prepared.headers.clone();
-        merge(&mut headers, &handle.headers);
-        merge(&mut headers, &authorization);
         let mut url = prepared.url.clone();
         let mut hops = 0;
+        // Once a hop has left the origin, for good.
+        let mut stripped = false;
         let mut loaded = loaded.clone();
         loop {
-            let request = request(&url, &headers, prepared)?;
-            let response = match transport.send(request).await {
+            let mut headers = prepared.headers.clone();
+            merge(&mut headers, &handle.headers);
+            merge(&mut headers, &authorization);
+            if stripped {
+                redirect::strip(&mut headers, &[&handle.headers, &authorization]);
+            }
+            let response = match transport.send(&url, headers, prepared.body.clone()).await {
                 Ok(response) => response,
                 Err(error) => {
                     if let Some(status) = error.status() {
@@ -359,12 +370,10 @@ impl Call {
                 held.set_outcome(Outcome::Redirect);
                 drop(body);
                 drop(held);
-                if !redirect::same_origin(&url, &target) {
-                    redirect::strip(&mut headers, &secret_names);
-                }
+                stripped |= !redirect::same_origin(&url, &target);
                 url = target;
                 hops += 1;
-                (loaded, held) = self.admit(prepared, loaded, &mut None).await?;
+                (loaded, held) = self.admit(prepared, loaded, false, &mut None).await?;
                 continue;
             }
             if !(200..300).contains(&head.status) {
@@ -474,25 +483,6 @@ fn sendable(url: &url::Url) -> Result<()> {
             format!("the URL can't be requested: {e}"),
         )),
     }
-}
-
-fn request(
-    url: &url::Url,
-    headers: &HeaderMap,
-    prepared: &Prepared,
-) -> Result<http::Request<bytes::Bytes>> {
-    let mut request = http::Request::builder()
-        .method(http::Method::POST)
-        .uri(url.as_str())
-        .body(prepared.body.clone())
-        .map_err(|e| {
-            Error::new(
-                Kind::InvalidRequest,
-                format!("the URL can't be requested: {e}"),
-            )
-        })?;
-    *request.headers_mut() = headers.clone();
-    Ok(request)
 }
 
 impl Handle {

@@ -64,11 +64,11 @@ pub(crate) fn same_origin(a: &Url, b: &Url) -> bool {
         && a.port_or_known_default() == b.port_or_known_default()
 }
 
-/// Takes every credential header away, and those named in `also`.
-pub(crate) fn strip(headers: &mut HeaderMap, also: &[http::HeaderName]) {
+/// Takes every credential header away, and all that `also` has.
+pub(crate) fn strip(headers: &mut HeaderMap, also: &[&HeaderMap]) {
     let gone: Vec<_> = headers
         .keys()
-        .filter(|name| is_credential_header(name) || also.contains(name))
+        .filter(|name| is_credential_header(name) || also.iter().any(|a| a.contains_key(*name)))
         .cloned()
         .collect();
     for name in gone {

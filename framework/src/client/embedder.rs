@@ -1,5 +1,7 @@
 //! Embedding calls.
 
+use std::future::Ready;
+use std::pin::pin;
 use std::sync::Arc;
 
 use futures::StreamExt as _;
@@ -58,8 +60,16 @@ impl Embedder {
         {
             return Err(call.name(e));
         }
+        if let [_] = parts[..]
+            && let Some(part) = parts.pop()
+        {
+            return self
+                .part(codec, &request, &call, part, None::<Ready<Ticket>>)
+                .await
+                .result;
+        }
         let mut all = Embeddings::default();
-        let mut results = std::pin::pin!(self.run(codec, &request, parts, &options));
+        let mut results = pin!(self.run(codec, &request, parts, &options));
         while let Some(part) = results.next().await {
             let vectors = part.result?;
             all.append(vectors).map_err(|e| call.name(e))?;
@@ -101,25 +111,40 @@ impl Embedder {
             .map(move |(number, part)| {
                 let call = Call::new(Arc::clone(&self.handle), deadline, options.cancel.clone());
                 let turn = stile.turn(number);
-                async move {
-                    let items = part.items.clone();
-                    let work = async {
-                        let ticket = turn.await;
-                        let prepared = part.prepared?;
-                        let inputs = &request.inputs[part.items.clone()];
-                        self.send(&call, codec, inputs, &prepared, ticket)
-                            .await
-                            .map_err(|e| plan::locate(e, part.items.start))
-                    };
-                    // A deadline or a cancellation names no item of its own: the part's first stands for it.
-                    let result = call.within(work).await.map_err(|e| match e.item() {
-                        Some(_) => e,
-                        None => e.with_item(items.start),
-                    });
-                    EmbedPartResult { items, result }
-                }
+                // Boxed: the buffer would else move a future of many kilobytes from hand to hand.
+                Box::pin(async move { self.part(codec, request, &call, part, Some(turn)).await })
             })
             .buffered(PARTS_IN_FLIGHT)
+    }
+
+    /// One part, when it is its turn.
+    async fn part(
+        &self,
+        codec: &dyn EmbedCodec,
+        request: &EmbedRequest,
+        call: &Call,
+        part: plan::Part,
+        turn: Option<impl Future<Output = Ticket>>,
+    ) -> EmbedPartResult {
+        let items = part.items;
+        let first = items.start;
+        let inputs = &request.inputs[items.clone()];
+        let prepared = part.prepared;
+        let work = pin!(async {
+            let ticket = match turn {
+                Some(turn) => Some(turn.await),
+                None => None,
+            };
+            self.send(call, codec, inputs, &prepared?, ticket)
+                .await
+                .map_err(|e| plan::locate(e, first))
+        });
+        // A deadline or a cancellation names no item of its own: the part's first stands for it.
+        let result = call.within(work).await.map_err(|e| match e.item() {
+            Some(_) => e,
+            None => e.with_item(first),
+        });
+        EmbedPartResult { items, result }
     }
 
     async fn send(
@@ -128,7 +153,7 @@ impl Embedder {
         codec: &dyn EmbedCodec,
         inputs: &[EmbedInput],
         prepared: &Prepared,
-        ticket: Ticket,
+        ticket: Option<Ticket>,
     ) -> Result<Embeddings> {
         let options = &self.handle.entry.embed;
         let part = EmbedPart { inputs, options };
@@ -137,7 +162,7 @@ impl Embedder {
             vectors.check(inputs.len(), options.dimensions)?;
             Ok(vectors)
         });
-        call.run(prepared, &deliver, Some(ticket)).await
+        call.run(prepared, &deliver, ticket).await
     }
 
     async fn local(
@@ -150,7 +175,7 @@ impl Embedder {
         for (item, input) in request.inputs.iter().enumerate() {
             plan::check_input(&self.handle, item, input).map_err(|e| call.name(e))?;
         }
-        call.within(async {
+        call.within(pin!(async {
             match local.run(LocalRequest::Embed(request)).await? {
                 LocalAnswer::Embeddings(vectors) => {
                     vectors.check(inputs, self.handle.entry.embed.dimensions)?;
@@ -161,7 +186,7 @@ impl Embedder {
                     "the in-process model answered something else than vectors",
                 )),
             }
-        })
+        }))
         .await
     }
 

@@ -1,5 +1,6 @@
 //! Generation calls: whole, streamed, and many under one scope.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use futures::StreamExt as _;
@@ -47,7 +48,7 @@ impl Generator {
         options: CallOptions,
     ) -> Result<Generation> {
         let call = self.call(&options);
-        call.within(self.one(&call, request, options.raw, None))
+        call.within(pin!(self.one(&call, request, options.raw, None)))
             .await
     }
 
@@ -73,7 +74,7 @@ impl Generator {
         let own = options.own_deadline(&self.handle);
         let request = self.checked(request).map_err(|e| call.name(e))?;
         if let Route::Local(local) = self.handle.provider.route() {
-            let events = call.within(self.local_stream(local, request)).await?;
+            let events = call.within(pin!(self.local_stream(local, request))).await?;
             let rest = Call::new(
                 Arc::clone(&self.handle),
                 own.unwrap_or(antfly_limiter::Instant::MAX),
@@ -86,7 +87,7 @@ impl Generator {
             request: &request,
             deadline: own,
         };
-        call.within(call.run(&prepared, &deliver, None)).await
+        call.within(pin!(call.run(&prepared, &deliver, None))).await
     }
 
     /// Many answers under one scope, in the order of the requests; one that fails costs only itself. At most 8 are in flight,
@@ -109,13 +110,14 @@ impl Generator {
                 let call = Call::new(Arc::clone(&self.handle), deadline, options.cancel.clone());
                 let turn = stile.turn(number);
                 let raw = options.raw;
-                async move {
-                    let work = async {
+                // Boxed: the buffer would else move a future of many kilobytes from hand to hand.
+                Box::pin(async move {
+                    let work = pin!(async {
                         let ticket = turn.await;
                         self.one(&call, request, raw, Some(ticket)).await
-                    };
+                    });
                     call.within(work).await.map_err(|e| e.with_item(number))
-                }
+                })
             })
             .buffered(ITEMS_IN_FLIGHT)
             .collect()

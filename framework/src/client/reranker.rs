@@ -1,5 +1,6 @@
 //! Reranking calls.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use super::options::CallOptions;
@@ -44,7 +45,7 @@ impl Reranker {
             options.deadline(handle),
             options.cancel.clone(),
         );
-        call.within(async {
+        call.within(pin!(async {
             request.top_n = request
                 .top_n
                 .or(handle.entry.rerank.top_n.map(|n| n as usize));
@@ -78,7 +79,7 @@ impl Reranker {
                 codec.decode(head, body, &request)?.check(documents, top_n)
             });
             call.run(&prepared, &deliver, None).await
-        })
+        }))
         .await
     }
 

@@ -11,6 +11,7 @@ pub mod redact;
 mod transport;
 mod url;
 
+pub use ::url::Url;
 pub use body::{ERROR_BODY_BYTES, sample, unexpected_body};
 pub(crate) use body::{ResponseBody, read_bounded, read_error_body};
 pub use event_stream::{EventStreamParser, LineParser};

@@ -17,8 +17,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderValue};
-use http::{Request, Response};
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderMap, HeaderValue};
+use http::{Method, Response};
+use url::Url;
 
 use super::body::ResponseBody;
 use super::redact::is_credential_header;
@@ -42,34 +43,32 @@ impl Transport {
         })
     }
 
-    /// Sends a request and waits for the head of its answer.
+    /// Sends a POST and waits for the head of its answer.
     ///
     /// A failure before the head is a `transport` error, retryable unless the answer had begun. A successful answer in an encoding
     /// that was not asked for is an `invalid_response`; the body of an unsuccessful one is then left out, as its status says
     /// enough.
-    pub(crate) async fn send(&self, mut request: Request<Bytes>) -> Result<Response<ResponseBody>> {
+    pub(crate) async fn send(
+        &self,
+        url: &Url,
+        mut headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Response<ResponseBody>> {
         let client = self.pools.current()?;
-        let headers = request.headers_mut();
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         for (name, value) in headers.iter_mut() {
             if is_credential_header(name) {
                 value.set_sensitive(true);
             }
         }
-        let request = reqwest::Request::try_from(request).map_err(|error| {
-            Error::new(
-                Kind::InvalidRequest,
-                format!(
-                    "the request can't be sent: {}",
-                    causes(&error.without_url())
-                ),
-            )
-        })?;
-        let origin = request.url().origin().ascii_serialization();
+        // Made of its parts, so that the URL is not read a second time.
+        let mut request = reqwest::Request::new(Method::POST, url.clone());
+        *request.headers_mut() = headers;
+        *request.body_mut() = Some(body.into());
         let mut answer = client
             .execute(request)
             .await
-            .map_err(|error| no_answer(error, &origin))?;
+            .map_err(|error| no_answer(error, url))?;
         let status = answer.status();
         let mut response = Response::new(ResponseBody::empty());
         *response.status_mut() = status;
@@ -113,7 +112,8 @@ pub(super) fn broken_body(error: reqwest::Error, received: u64) -> Error {
 }
 
 /// The error of a request that got no answer.
-fn no_answer(error: reqwest::Error, origin: &str) -> Error {
+fn no_answer(error: reqwest::Error, url: &Url) -> Error {
+    let origin = url.origin().ascii_serialization();
     let error = error.without_url();
     let causes = causes(&error);
     if error.is_builder() {
@@ -157,7 +157,7 @@ fn causes(error: &reqwest::Error) -> String {
     }
 }
 
-fn foreign_encoding(headers: &http::HeaderMap) -> Option<String> {
+fn foreign_encoding(headers: &HeaderMap) -> Option<String> {
     headers
         .get_all(CONTENT_ENCODING)
         .into_iter()

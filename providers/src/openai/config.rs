@@ -63,9 +63,14 @@ pub(super) fn adapter(entry: &EntryConfig, env: &Env, secrets: &Secrets) -> Resu
     let source = key
         .as_ref()
         .map_or_else(CredentialSource::anonymous, |key| key.source().clone());
+    let url = endpoint.join(match entry.operation {
+        Operation::Embed => "embeddings",
+        _ => "chat/completions",
+    })?;
     Ok(OpenAi {
         declared: Declared::new(identity, source, TokenCost::Text, media, DEFAULT_OUTPUT_CAP),
         endpoint,
+        url,
         dialect,
         model: entry.model.clone(),
         key,

@@ -10,7 +10,7 @@ mod wire;
 
 use antfly_framework::embed::{EmbedPart, Embeddings};
 use antfly_framework::generate::{GenerateRequest, Generation};
-use antfly_framework::http::Endpoint;
+use antfly_framework::http::{Endpoint, Url};
 use antfly_framework::provider::{
     BatchLimits, Codec, Credential, CredentialProvider, Declared, EmbedCodec, Freshness,
     GenerateCodec, Head, HttpProvider, Operation, Plugin, Prepared, Provider, Route, StreamDecoder,
@@ -45,6 +45,8 @@ const EMBED_LIMITS: BatchLimits = BatchLimits {
 struct OpenAi {
     declared: Declared,
     endpoint: Endpoint,
+    /// The one URL this entry's requests go to.
+    url: Url,
     dialect: Dialect,
     model: String,
     /// `None`: anonymous.
@@ -94,7 +96,7 @@ impl EmbedCodec for OpenAi {
             dimensions: part.options.dimensions,
             extra: &self.extra_body,
         };
-        self.request("embeddings", &body)
+        Prepared::json(self.url.clone(), &body)
     }
 
     fn decode(&self, head: &Head, body: Bytes, part: &EmbedPart<'_>) -> Result<Embeddings> {
@@ -126,9 +128,7 @@ impl GenerateCodec for OpenAi {
             stream,
         )?;
         let cap = request.max_tokens.map_or(0, u64::from);
-        Ok(self
-            .request("chat/completions", &body)?
-            .with_output_cap(cap))
+        Ok(Prepared::json(self.url.clone(), &body)?.with_output_cap(cap))
     }
 
     fn decode(&self, head: &Head, body: Bytes, _request: &GenerateRequest) -> Result<Generation> {
@@ -155,12 +155,6 @@ impl HttpProvider for OpenAi {
             headers.insert(AUTHORIZATION, bearer);
         }
         Ok(headers)
-    }
-}
-
-impl OpenAi {
-    fn request(&self, path: &str, body: &impl serde::Serialize) -> Result<Prepared> {
-        Prepared::json(self.endpoint.join(path)?, body)
     }
 }
 

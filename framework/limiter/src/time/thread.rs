@@ -31,8 +31,9 @@ struct Shared {
 #[derive(Default)]
 struct State {
     running: bool,
-    /// Whether the thread waits for a change, and so has to be told of one.
-    waiting: bool,
+    /// Until when the thread sleeps, and so has to be told of an alarm before that. It is not woken when that alarm is disarmed:
+    /// a later one armed meanwhile finds it asleep no longer than needed.
+    asleep_until: Option<Instant>,
     next_id: u64,
     alarms: BTreeMap<AlarmKey, Arc<dyn Alarm>>,
 }
@@ -82,8 +83,8 @@ impl Driver for Thread {
                 .spawn(move || run(epoch, &shared));
             // Out of threads: the next arm tries again.
             state.running = spawned.is_ok();
-        } else if first && state.waiting {
-            state.waiting = false;
+        } else if first && state.asleep_until.is_some_and(|until| at < until) {
+            state.asleep_until = None;
             self.shared.changed.notify_one();
         }
         key
@@ -132,14 +133,15 @@ fn turn(now: impl Fn() -> Instant, shared: &Shared, round: &mut Instant) {
             let wait = at
                 .saturating_duration_since(now)
                 .min(Duration::from_secs(3600));
-            state.waiting = true;
+            state.asleep_until = Some(now.saturating_add(wait));
             let waited = shared.changed.wait_timeout(state, wait);
-            waited.unwrap_or_else(PoisonError::into_inner).0.waiting = false;
+            let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            state.asleep_until = None;
         }
         None => {
-            state.waiting = true;
+            state.asleep_until = Some(Instant::MAX);
             let waited = shared.changed.wait(state);
-            waited.unwrap_or_else(PoisonError::into_inner).waiting = false;
+            waited.unwrap_or_else(PoisonError::into_inner).asleep_until = None;
         }
     }
 }

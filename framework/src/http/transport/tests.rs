@@ -2,6 +2,7 @@ use super::*;
 use crate::config::ProxySetting;
 use crate::http::{ERROR_BODY_BYTES, EventStreamParser, read_bounded, read_error_body};
 use crate::testing::{Gate, Reply, Server};
+use http::Request;
 
 fn transport() -> Transport {
     Transport::new(&TransportConfig {
@@ -9,6 +10,14 @@ fn transport() -> Transport {
         ..TransportConfig::default()
     })
     .unwrap()
+}
+
+impl Transport {
+    async fn post(&self, request: Request<Bytes>) -> Result<Response<ResponseBody>> {
+        let (parts, body) = request.into_parts();
+        let url = Url::parse(&parts.uri.to_string()).unwrap();
+        self.send(&url, parts.headers, body).await
+    }
 }
 
 fn post(server: &Server, path: &str) -> Request<Bytes> {
@@ -28,7 +37,7 @@ async fn a_request_arrives_as_it_was_given_and_connections_are_reused() {
     let transport = transport();
     for _ in 0..3 {
         let response = transport
-            .send(post(&server, "/v1/a%2Fb?x=1"))
+            .post(post(&server, "/v1/a%2Fb?x=1"))
             .await
             .unwrap();
         assert_eq!(response.status(), 200);
@@ -51,7 +60,7 @@ async fn a_request_arrives_as_it_was_given_and_connections_are_reused() {
 #[tokio::test]
 async fn j04_a_redirect_is_handed_back_and_not_followed() {
     let server = Server::always(Reply::status(307).header("location", "/other"));
-    let response = transport().send(post(&server, "/")).await.unwrap();
+    let response = transport().post(post(&server, "/")).await.unwrap();
     assert_eq!(response.status(), 307);
     assert_eq!(response.headers()["location"], "/other");
     assert_eq!(server.requests().len(), 1);
@@ -62,7 +71,7 @@ async fn e13_a_reset_or_close_without_an_answer_is_one_retryable_transport_error
     for reply in [Reply::reset(), Reply::close()] {
         let server = Server::always(reply);
         let error = transport()
-            .send(post(&server, "/secret-path?q=hunter2"))
+            .post(post(&server, "/secret-path?q=hunter2"))
             .await
             .unwrap_err();
         assert_eq!(error.kind(), Kind::Transport);
@@ -80,8 +89,8 @@ async fn e13_a_reset_or_close_without_an_answer_is_one_retryable_transport_error
 async fn e13_a_reused_connection_that_is_reset_is_an_error_and_not_a_second_request() {
     let server = Server::start([Reply::json(200, "{}"), Reply::reset()]);
     let transport = transport();
-    read(transport.send(post(&server, "/")).await.unwrap()).await;
-    let error = transport.send(post(&server, "/")).await.unwrap_err();
+    read(transport.post(post(&server, "/")).await.unwrap()).await;
+    let error = transport.post(post(&server, "/")).await.unwrap_err();
     assert!(error.is_retryable() && error.kind() == Kind::Transport);
     assert_eq!(server.requests().len(), 2);
 }
@@ -95,7 +104,7 @@ async fn a_refused_connection_says_so() {
     let request = Request::get(format!("http://{address}/x?q=hunter2"))
         .body(Bytes::new())
         .unwrap();
-    let error = transport().send(request).await.unwrap_err();
+    let error = transport().post(request).await.unwrap_err();
     assert!(error.is_retryable());
     assert!(
         error
@@ -115,7 +124,7 @@ async fn tls_to_a_server_without_tls_is_a_transport_error() {
     let server = Server::always(Reply::close());
     let url = server.url().replace("http://", "https://");
     let error = transport()
-        .send(Request::get(url).body(Bytes::new()).unwrap())
+        .post(Request::get(url).body(Bytes::new()).unwrap())
         .await
         .unwrap_err();
     assert_eq!(error.kind(), Kind::Transport, "{error}");
@@ -125,7 +134,7 @@ async fn tls_to_a_server_without_tls_is_a_transport_error() {
 #[tokio::test]
 async fn bytes_that_are_not_http_are_not_worth_a_retry() {
     let server = Server::always(Reply::raw("SMTP ready\r\n\r\n"));
-    let error = transport().send(post(&server, "/")).await.unwrap_err();
+    let error = transport().post(post(&server, "/")).await.unwrap_err();
     assert_eq!(error.kind(), Kind::Transport);
     assert!(!error.is_retryable(), "{error}");
 }
@@ -141,7 +150,7 @@ async fn d03_half_a_body_is_an_error_that_is_not_retryable() {
     ] {
         let server = Server::always(reply);
         let mut body = transport()
-            .send(post(&server, "/"))
+            .post(post(&server, "/"))
             .await
             .unwrap()
             .into_body();
@@ -165,14 +174,14 @@ async fn d09_an_encoding_that_was_not_asked_for_is_a_typed_error() {
             Reply::bytes(200, "text/event-stream", "\x1f\u{8b}")
                 .header("content-encoding", encoding),
         );
-        let error = transport().send(post(&server, "/")).await.unwrap_err();
+        let error = transport().post(post(&server, "/")).await.unwrap_err();
         assert_eq!(error.kind(), Kind::InvalidResponse);
         assert_eq!(error.status(), Some(200));
         assert!(!error.is_retryable());
     }
     let server = Server::always(Reply::json(200, "{}").header("content-encoding", "identity"));
     assert_eq!(
-        read(transport().send(post(&server, "/")).await.unwrap()).await,
+        read(transport().post(post(&server, "/")).await.unwrap()).await,
         "{}"
     );
 }
@@ -181,7 +190,7 @@ async fn d09_an_encoding_that_was_not_asked_for_is_a_typed_error() {
 async fn e02_an_encoded_error_page_keeps_its_status() {
     let server =
         Server::always(Reply::bytes(502, "text/html", "\x1f").header("content-encoding", "gzip"));
-    let response = transport().send(post(&server, "/")).await.unwrap();
+    let response = transport().post(post(&server, "/")).await.unwrap();
     assert_eq!(response.status(), 502);
     assert!(read(response).await.is_empty());
 }
@@ -196,7 +205,7 @@ async fn an_announced_body_over_the_bound_is_refused_before_it_is_read() {
             .then_hang(),
     );
     let body = transport()
-        .send(post(&server, "/"))
+        .post(post(&server, "/"))
         .await
         .unwrap()
         .into_body();
@@ -224,20 +233,20 @@ async fn b18_a_slow_error_body_is_read_whole_and_a_broken_one_as_far_as_it_came(
     ]);
     let transport = transport();
     let body = transport
-        .send(post(&server, "/"))
+        .post(post(&server, "/"))
         .await
         .unwrap()
         .into_body();
     gate.open();
     assert_eq!(read_error_body(body).await, "{\"error\":\"x\"}");
     let body = transport
-        .send(post(&server, "/"))
+        .post(post(&server, "/"))
         .await
         .unwrap()
         .into_body();
     assert_eq!(read_error_body(body).await, "{\"err");
     let body = transport
-        .send(post(&server, "/"))
+        .post(post(&server, "/"))
         .await
         .unwrap()
         .into_body();
@@ -254,7 +263,7 @@ async fn a_stream_arrives_event_by_event_and_dropping_it_closes_the_connection()
             .then_hang(),
     );
     let mut body = transport()
-        .send(post(&server, "/"))
+        .post(post(&server, "/"))
         .await
         .unwrap()
         .into_body();
@@ -293,7 +302,7 @@ fn each_runtime_has_its_own_pool_and_takes_it_along() {
             .unwrap();
         for runtime in [&runtime, &kept, &runtime, &kept] {
             let response = runtime
-                .block_on(transport.send(post(&server, "/")))
+                .block_on(transport.post(post(&server, "/")))
                 .unwrap();
             runtime.block_on(read(response));
         }
@@ -318,7 +327,7 @@ fn each_runtime_has_its_own_pool_and_takes_it_along() {
 #[test]
 fn sending_without_a_runtime_is_an_error() {
     let server = Server::start([]);
-    let send = transport().send(post(&server, "/")).now_or_never_for_test();
+    let send = transport().post(post(&server, "/")).now_or_never_for_test();
     assert_eq!(send.unwrap_err().kind(), Kind::Transport);
 }
 
@@ -346,7 +355,7 @@ async fn a_proxy_is_used_for_everything() {
         .body(Bytes::new())
         .unwrap();
     assert_eq!(
-        read(transport.send(request).await.unwrap()).await,
+        read(transport.post(request).await.unwrap()).await,
         "\"proxied\""
     );
     assert_eq!(proxy.requests()[0].path, "http://provider.invalid/v1");
