@@ -1,7 +1,4 @@
-//! Minutes of traffic on a small executor whose every choice comes from a seed.
-#![allow(missing_docs)]
-
-mod common;
+//! Minutes of traffic on a small executor, kept whole and looked at afterwards.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,25 +6,12 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
+use crate::common::{key, policy};
+use crate::dice::Dice;
 use antfly_limiter::{Instant, Lease, Limiter, ManualClock, Pacing, Policy, Time};
-use common::{key, policy};
 
-/// A small generator (splitmix64); good enough to stir.
-#[derive(Clone)]
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % sides
-    }
-
-    fn micros(&mut self, up_to: u64) -> Duration {
-        Duration::from_micros(self.roll(up_to) + 1)
-    }
+fn micros(dice: &mut Dice, up_to: u64) -> Duration {
+    Duration::from_micros(dice.roll(up_to) + 1)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,13 +35,13 @@ async fn client(id: u32, lease: Lease, mut dice: Dice, trace: Trace) {
             .push((time.now(), id, what))
     };
     for _ in 0..30 {
-        time.sleep(dice.micros(200_000)).await;
+        time.sleep(micros(&mut dice, 200_000)).await;
         let cost = dice.roll(40);
         let deadline =
-            (dice.roll(3) == 0).then(|| time.now().saturating_add(dice.micros(2_000_000)));
+            (dice.roll(3) == 0).then(|| time.now().saturating_add(micros(&mut dice, 2_000_000)));
         let admit = lease.admit(cost, deadline);
         let permit = if dice.roll(5) == 0 {
-            let patience = time.now().saturating_add(dice.micros(300_000));
+            let patience = time.now().saturating_add(micros(&mut dice, 300_000));
             match time.timeout_at(patience, admit).await {
                 Ok(result) => result,
                 Err(_) => {
@@ -73,9 +57,9 @@ async fn client(id: u32, lease: Lease, mut dice: Dice, trace: Trace) {
             continue;
         };
         note(What::Started { cost });
-        time.sleep(dice.micros(150_000)).await;
+        time.sleep(micros(&mut dice, 150_000)).await;
         if dice.roll(40) == 0 {
-            let until = time.now().saturating_add(dice.micros(1_500_000));
+            let until = time.now().saturating_add(micros(&mut dice, 1_500_000));
             lease.cool_until(until);
             note(What::Told { until });
         }
@@ -127,7 +111,7 @@ fn simulate(
         } else if let Some(at) = clock.next_alarm() {
             // At times a little late, as timers are.
             let late = if dice.roll(10) == 0 {
-                dice.micros(9_000)
+                micros(&mut dice, 9_000)
             } else {
                 Duration::ZERO
             };
