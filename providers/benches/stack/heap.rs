@@ -18,10 +18,11 @@ mod server;
 use std::process::{Command, Stdio};
 
 use cases::Case;
+use peak_alloc::PeakAlloc;
 use server::{DIM, VECTORS};
 
 #[global_allocator]
-static HEAP: dhat::Alloc = dhat::Alloc;
+static HEAP: PeakAlloc = PeakAlloc;
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -59,8 +60,8 @@ fn peak(case: &str, url: &str) {
         .unwrap();
     let case = Case::named(case, url);
     runtime.block_on(case.once());
-    let profiler = dhat::Profiler::builder().testing().build();
+    let before = HEAP.current_usage();
+    HEAP.reset_peak_usage();
     runtime.block_on(case.once());
-    println!("{}", dhat::HeapStats::get().max_bytes);
-    drop(profiler);
+    println!("{}", HEAP.peak_usage() - before);
 }
