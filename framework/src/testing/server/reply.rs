@@ -240,6 +240,53 @@ impl Reply {
         self
     }
 
+    /// The same reply, its body held back at its middle until the gate is open.
+    #[must_use]
+    pub fn halfway(mut self, gate: &Gate) -> Reply {
+        let total: usize = self.steps.iter().map(Step::len).sum();
+        let mut before = total / 2;
+        let mut steps = Vec::with_capacity(self.steps.len() + 2);
+        let mut held = false;
+        for step in self.steps {
+            match step {
+                Step::Send(bytes) if !held && bytes.len() >= before => {
+                    held = true;
+                    steps.push(Step::Send(bytes.slice(..before)));
+                    steps.push(Step::Wait(gate.clone()));
+                    steps.push(Step::Send(bytes.slice(before..)));
+                }
+                step => {
+                    before -= step.len().min(before);
+                    steps.push(step);
+                }
+            }
+        }
+        self.steps = steps;
+        self
+    }
+
+    /// The whole body.
+    pub(crate) fn body(&self) -> Vec<u8> {
+        let mut body = Vec::new();
+        for step in &self.steps {
+            if let Step::Send(bytes) = step {
+                body.extend_from_slice(bytes);
+            }
+        }
+        body
+    }
+
+    /// The same reply with another body.
+    pub(crate) fn with_body(mut self, body: impl Into<Bytes>) -> Reply {
+        self.steps = vec![Step::Send(body.into())];
+        self
+    }
+
+    /// The status, where it has one.
+    pub(crate) fn status_code(&self) -> Option<u16> {
+        self.status
+    }
+
     /// The head as it goes on the wire; nothing for a raw reply.
     pub(super) fn head(&self) -> Vec<u8> {
         let Some(status) = self.status else {

@@ -1,0 +1,91 @@
+//! Faults that adapters have had, each to be found by a check of its name.
+
+/// One fault of the sample's, chosen by the entry's model ([`Fault::model`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// Answers are taken in the order they stand, whatever their index.
+    WrongOrder,
+    /// The last input is not sent.
+    LosesItem,
+    /// A number that is none becomes 0.
+    NullIsZero,
+    /// A body that does not parse becomes an empty answer.
+    TakesAnything,
+    /// The key is in the adapter's `Debug`.
+    LeaksKeyInDebug,
+    /// The key is logged.
+    LogsKey,
+    /// The key is in the URL.
+    KeyInUrl,
+    /// The key is not sent.
+    NoCredential,
+    /// Every key is one credential source.
+    OneCredential,
+    /// A field of the scope is not declared.
+    MissingScopeField,
+    /// A socket is opened while an entry is resolved.
+    OpensSocket,
+    /// A hint in a refusal's body is not read.
+    IgnoresBodyHint,
+    /// 401 is taken for a bad request.
+    WrongKind,
+    /// A refusal that is not JSON is a panic.
+    PanicsOnBody,
+    /// The output cap is on the wire and not in the price.
+    UnderDeclaresCost,
+    /// Media is left out of the body.
+    DropsMedia,
+    /// A stream that ends anywhere has ended well.
+    StreamEndIsSuccess,
+    /// An error inside a stream is passed over.
+    SwallowsStreamError,
+    /// A stream's text is cut where a chunk ends.
+    LosesDelta,
+    /// On the engine route: each request is sent twice.
+    SendsTwice,
+    /// On the engine route: a task goes on with a request whose call has been dropped.
+    LeavesWorkBehind,
+    /// On the engine route: a 429's Retry-After is not handed on.
+    IgnoresRetryAfter,
+    /// On the engine route: a failed connection is tried again by the engine itself.
+    RetriesItself,
+}
+
+impl Fault {
+    /// Every fault.
+    pub const ALL: [Fault; 23] = [
+        Fault::WrongOrder,
+        Fault::LosesItem,
+        Fault::NullIsZero,
+        Fault::TakesAnything,
+        Fault::LeaksKeyInDebug,
+        Fault::LogsKey,
+        Fault::KeyInUrl,
+        Fault::NoCredential,
+        Fault::OneCredential,
+        Fault::MissingScopeField,
+        Fault::OpensSocket,
+        Fault::IgnoresBodyHint,
+        Fault::WrongKind,
+        Fault::PanicsOnBody,
+        Fault::UnderDeclaresCost,
+        Fault::DropsMedia,
+        Fault::StreamEndIsSuccess,
+        Fault::SwallowsStreamError,
+        Fault::LosesDelta,
+        Fault::SendsTwice,
+        Fault::LeavesWorkBehind,
+        Fault::IgnoresRetryAfter,
+        Fault::RetriesItself,
+    ];
+
+    /// The model that has it.
+    pub fn model(self) -> String {
+        format!("{self:?}")
+    }
+
+    pub(super) fn named(model: &str) -> Option<Self> {
+        Fault::ALL.into_iter().find(|f| f.model() == model)
+    }
+}

@@ -1,0 +1,167 @@
+//! The conformance kit, tested: an adapter that is right passes, and each fault is found by the check that is there for it.
+#![allow(clippy::unwrap_used)] // A test fails by panicking.
+
+use antfly_framework::provider::Operation;
+use antfly_framework::testing::conformance::sample::{self, Fault, Script};
+use antfly_framework::testing::conformance::{Report, Status};
+
+const HTTP: bool = false;
+const ENGINE: bool = true;
+
+fn run(operation: Operation, by_engine: bool, model: &str) -> Report {
+    sample::subject(operation, by_engine, model).check(Script)
+}
+
+/// A report of an adapter that is right: all passed but for these skips.
+fn passes(report: &Report, skips: &[&str]) {
+    report.assert();
+    let skipped: Vec<_> = report.skipped().map(|o| o.name).collect();
+    assert_eq!(skipped, skips, "{report}");
+    assert!(report.passed().count() >= 35, "{report}");
+}
+
+#[test]
+fn an_embedder_that_is_right_passes() {
+    passes(
+        &run(Operation::Embed, HTTP, "tiny"),
+        &[
+            "declares.output_cap",
+            "stream.whole",
+            "stream.split",
+            "stream.cut",
+            "stream.broken",
+            "stream.no_mark",
+            "stream.error_first",
+            "stream.error_later",
+            "stream.idle",
+            "permit.stream",
+            "permit.stream_dropped",
+            "bounds.stream",
+            "cost.default_cap",
+            "media.sent",
+        ],
+    );
+}
+
+#[test]
+fn a_generator_that_is_right_passes() {
+    let skips = [
+        "request.batches",
+        "answer.shuffled",
+        "answer.count",
+        "answer.index",
+        "answer.finite",
+    ];
+    passes(&run(Operation::Generate, HTTP, "tiny"), &skips);
+}
+
+#[test]
+fn a_reranker_that_is_right_passes() {
+    let report = run(Operation::Rerank, HTTP, "tiny");
+    report.assert();
+}
+
+#[test]
+fn an_engine_that_is_right_passes() {
+    for operation in [Operation::Embed, Operation::Generate, Operation::Rerank] {
+        run(operation, ENGINE, "tiny").assert();
+    }
+}
+
+#[test]
+fn what_was_only_looked_at_in_part_or_skipped_by_mistake_proves_nothing() {
+    let some = sample::subject(Operation::Embed, HTTP, "tiny").only(["declares"]);
+    let report = some.check(Script);
+    assert_eq!(report.failed().count(), 0, "{report}");
+    assert!(std::panic::catch_unwind(|| report.assert()).is_err());
+
+    let skipped = sample::subject(Operation::Embed, HTTP, "tiny")
+        .only(["declares"])
+        .skip("declares.scope", "for this test")
+        .skip("declares.scoop", "a typing error");
+    let report = skipped.check(Script);
+    let shown = report.to_string();
+    assert!(
+        shown.contains("skip  declares.scope: for this test"),
+        "{shown}"
+    );
+    let failed: Vec<_> = report.failed().map(|o| o.name).collect();
+    assert_eq!(failed, ["declares.scoop"], "{shown}");
+}
+
+#[test]
+fn an_entry_that_does_not_resolve_is_a_failure_and_no_empty_success() {
+    let broken = antfly_framework::testing::conformance::Subject::new(
+        sample::PLUGIN,
+        Operation::Embed,
+        |_| serde_json::json!({"provider": "sample"}),
+    );
+    let report = broken.check(Script);
+    let failed: Vec<_> = report.failed().map(|o| o.name).collect();
+    assert_eq!(failed, ["subject"], "{report}");
+    assert!(std::panic::catch_unwind(|| report.assert()).is_err());
+}
+
+/// Which check must find a fault, where, and on which route.
+fn found_by(fault: Fault) -> (Operation, bool, &'static str) {
+    use Operation::{Embed, Generate};
+    match fault {
+        Fault::WrongOrder => (Embed, HTTP, "answer.shuffled"),
+        Fault::LosesItem => (Embed, HTTP, "request.sent"),
+        Fault::NullIsZero => (Embed, HTTP, "answer.finite"),
+        Fault::TakesAnything => (Generate, HTTP, "answer.unreadable"),
+        Fault::LeaksKeyInDebug => (Embed, HTTP, "secret.debug"),
+        Fault::LogsKey => (Embed, HTTP, "secret.nowhere"),
+        Fault::KeyInUrl => (Generate, HTTP, "secret.url"),
+        Fault::NoCredential => (Embed, HTTP, "request.sent"),
+        Fault::OneCredential => (Embed, HTTP, "declares.credential"),
+        Fault::MissingScopeField => (Embed, HTTP, "declares.scope"),
+        Fault::OpensSocket => (Embed, HTTP, "declares.opens_nothing"),
+        Fault::IgnoresBodyHint => (Generate, HTTP, "cooldown.body"),
+        Fault::WrongKind => (Embed, HTTP, "error.status"),
+        Fault::PanicsOnBody => (Embed, HTTP, "error.any_body"),
+        Fault::UnderDeclaresCost => (Generate, HTTP, "cost.wire"),
+        Fault::DropsMedia => (Generate, HTTP, "media.sent"),
+        Fault::StreamEndIsSuccess => (Generate, HTTP, "stream.cut"),
+        Fault::SwallowsStreamError => (Generate, HTTP, "stream.error_later"),
+        Fault::LosesDelta => (Generate, HTTP, "stream.whole"),
+        Fault::SendsTwice => (Embed, ENGINE, "attempt.counted"),
+        Fault::LeavesWorkBehind => (Embed, ENGINE, "bounds.drop"),
+        Fault::IgnoresRetryAfter => (Embed, ENGINE, "cooldown.shared"),
+        Fault::RetriesItself => (Embed, ENGINE, "error.transport"),
+        other => panic!("no check is named for {other:?}"),
+    }
+}
+
+#[test]
+fn each_fault_is_found_by_the_check_that_is_there_for_it() {
+    for fault in Fault::ALL {
+        let (operation, by_engine, check) = found_by(fault);
+        // One check is enough: each sets up anew what it needs. Only the search for secrets needs something to search.
+        let file = if check == "secret.nowhere" {
+            "secret"
+        } else {
+            check
+        };
+        let report = sample::subject(operation, by_engine, &fault.model())
+            .only([file])
+            .check(Script);
+        let failed: Vec<_> = report.failed().map(|o| o.name).collect();
+        assert!(failed.contains(&check), "{fault:?}: {report}");
+        for outcome in report.failed() {
+            let Status::Failed { expected, seen } = &outcome.status else {
+                panic!("{outcome:?}");
+            };
+            assert!(!expected.is_empty() && !seen.is_empty(), "{outcome:?}");
+            let all = format!("{expected}{seen}");
+            assert!(
+                !all.contains("SENTINEL"),
+                "the report itself leaks the key: {outcome:?}"
+            );
+        }
+        assert!(
+            report.to_string().contains(&format!("FAIL  {check}: ")),
+            "{report}"
+        );
+    }
+}
