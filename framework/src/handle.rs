@@ -36,10 +36,10 @@ impl Handle {
 
     /// Takes the credential, and whatever looks like one, out of what a provider said.
     pub(crate) fn scrub(&self, error: Error, credential: &Credential) -> Error {
-        let key = credential.value().map(|v| v.expose_secret());
+        let keys = credential.secrets().map(|v| v.expose_secret());
         // Extra headers may hold what is confidential too; short ones are ordinary words.
         let extra = self.headers.values().filter_map(|v| v.to_str().ok());
-        let redactor = Redactor::new(key.into_iter().chain(extra.filter(|v| v.len() >= 8)));
+        let redactor = Redactor::new(keys.chain(extra.filter(|v| v.len() >= 8)));
         error.map_text(|text| redactor.scrub(text))
     }
 }

@@ -64,6 +64,8 @@ fn plugins() -> &'static [Plugin] {
     &[
         #[cfg(feature = "openai")]
         openai::PLUGIN,
+        #[cfg(feature = "bedrock")]
+        bedrock::PLUGIN,
         #[cfg(feature = "antfly-reranker")]
         antfly_reranker::PLUGIN,
         #[cfg(feature = "in-process")]

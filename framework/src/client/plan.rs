@@ -95,7 +95,9 @@ pub(super) fn parts(
         }
         let size = input.byte_len();
         if item > start
-            && (item - start >= limits.max_items || bytes.saturating_add(size) > limits.max_bytes)
+            && (item - start >= limits.max_items
+                || bytes.saturating_add(size) > limits.max_bytes
+                || !codec.together(&inputs[start], input))
         {
             flush(handle, codec, inputs, start..item, fixed, &mut out);
             (start, bytes) = (item, 0);

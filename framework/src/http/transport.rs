@@ -10,6 +10,7 @@
 mod pools;
 mod setup;
 
+pub use setup::extra_roots;
 pub(crate) use setup::{TransportConfig, Transports};
 
 use std::error::Error as _;

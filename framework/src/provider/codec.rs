@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::prepared::{Head, Prepared};
-use crate::embed::{EmbedPart, Embeddings};
+use crate::embed::{EmbedInput, EmbedPart, Embeddings};
 use crate::error::{Error, Result};
 use crate::generate::{GenerateRequest, Generation, StreamEvent};
 use crate::rerank::{Ranking, RerankRequest};
@@ -47,6 +47,11 @@ pub struct BatchLimits {
 pub trait EmbedCodec: Send + Sync {
     /// The provider's documented limits of one request.
     fn limits(&self) -> BatchLimits;
+    /// Whether `next` may ride in the same request as `first`, the part's first input: some wires carry texts or images, not both.
+    fn together(&self, first: &EmbedInput, next: &EmbedInput) -> bool {
+        let _ = (first, next);
+        true
+    }
     /// Request to bytes.
     fn prepare(&self, part: &EmbedPart<'_>) -> Result<Prepared>;
     /// Answer to vectors, by index, one for each input of the part. The framework checks dimensions and finiteness again.

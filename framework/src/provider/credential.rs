@@ -40,6 +40,8 @@ pub enum Validity {
 pub struct Credential {
     value: Option<Arc<SecretString>>,
     typed: Option<Arc<dyn Any + Send + Sync>>,
+    /// Secrets inside the typed value, to be taken out of what a provider says.
+    hidden: Arc<[SecretString]>,
     validity: Validity,
     refreshable: bool,
 }
@@ -50,6 +52,7 @@ impl Credential {
         Credential {
             value: None,
             typed: None,
+            hidden: Arc::default(),
             validity: Validity::EachAttempt,
             refreshable: false,
         }
@@ -60,6 +63,7 @@ impl Credential {
         Credential {
             value: Some(Arc::new(value)),
             typed: None,
+            hidden: Arc::default(),
             validity,
             refreshable,
         }
@@ -105,14 +109,27 @@ impl Credential {
         Credential {
             value: None,
             typed: Some(value),
+            hidden: Arc::default(),
             validity,
             refreshable: true,
         }
     }
 
+    /// Names the secrets inside a typed credential. Errors never show them, even where the provider repeats them.
+    #[must_use]
+    pub fn hiding(mut self, secrets: impl IntoIterator<Item = SecretString>) -> Self {
+        self.hidden = secrets.into_iter().collect();
+        self
+    }
+
     /// The secret string, where it is one.
     pub fn value(&self) -> Option<&SecretString> {
         self.value.as_deref()
+    }
+
+    /// Every secret this credential is known to hold.
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = &SecretString> {
+        self.value().into_iter().chain(self.hidden.iter())
     }
 
     /// The SDK's own value, where it is one of type `T`.

@@ -27,18 +27,8 @@ pub(crate) struct Transports(Mutex<Vec<(TransportConfig, Transport)>>);
 impl Transports {
     /// The transport for an entry's `ca_file` and `proxy`. Reads the file, opens no connection.
     pub(crate) fn for_entry(&self, entry: &EntryConfig) -> Result<Transport> {
-        let mut extra_roots = Vec::new();
-        if let Some(path) = &entry.ca_file {
-            let pem = std::fs::read(path).map_err(|error| {
-                Error::config(
-                    entry.field("ca_file"),
-                    format!("can't read {path}: {error}"),
-                )
-            })?;
-            extra_roots.push(Bytes::from(pem));
-        }
         let config = TransportConfig {
-            extra_roots,
+            extra_roots: read_ca_file(entry)?.into_iter().collect(),
             proxy: entry.proxy.clone(),
         };
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -54,6 +44,30 @@ impl Transports {
         known.push((config, transport.clone()));
         Ok(transport)
     }
+}
+
+fn read_ca_file(entry: &EntryConfig) -> Result<Option<Bytes>> {
+    let Some(path) = &entry.ca_file else {
+        return Ok(None);
+    };
+    let pem = std::fs::read(path).map_err(|error| {
+        Error::config(
+            entry.field("ca_file"),
+            format!("can't read {path}: {error}"),
+        )
+    })?;
+    Ok(Some(Bytes::from(pem)))
+}
+
+/// The PEM text of an entry's `ca_file`, for an SDK that connects by itself. What is in it has been checked: an SDK may panic
+/// over a certificate that the framework refuses.
+///
+/// # Errors
+/// `config` naming the field, when the file can't be read or holds anything but usable certificates.
+pub fn extra_roots(entry: &EntryConfig) -> Result<Option<Bytes>> {
+    let pem = read_ca_file(entry)?;
+    tls(pem.as_slice()).map_err(|e| Error::new(e.kind(), entry.field(e.message())))?;
+    Ok(pem)
 }
 
 impl fmt::Debug for Transports {

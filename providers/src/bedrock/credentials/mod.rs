@@ -1,0 +1,144 @@
+//! AWS credentials: which source an entry uses, decided once and without network, and loading from that one source.
+//!
+//! Everything here runs outside the quota: the framework calls [`Loader::load`] single flight before admission, and the requests it
+//! makes go through connectors of their own, never the model's. Nothing is cached here, so a source that was broken recovers with
+//! the next load. The SDK's own chain is not used, because it reads the process's environment and not the client's.
+
+mod metadata;
+mod profile;
+mod source;
+mod sts;
+
+use std::time::{Duration, SystemTime};
+
+use antfly_framework::config::Env;
+use antfly_framework::provider::{Credential, Validity};
+use antfly_framework::secret::ResolvedSecret;
+use antfly_framework::{Error, Kind, Result};
+use aws_credential_types::Credentials;
+use secrecy::SecretString;
+
+pub(super) use profile::Profiles;
+pub(super) use source::{BEARER, Source};
+
+use super::connect::Connectors;
+
+/// How long before its expiry a credential is no longer used: a request signed with it must still arrive.
+const MARGIN: Duration = Duration::from_secs(60);
+/// A source that tells no expiry (a program, a sign-in) is asked again after this.
+const UNTOLD: Duration = Duration::from_secs(15 * 60);
+
+/// Loads from one source.
+pub(super) struct Loader {
+    pub(super) source: Source,
+    /// The bearer key, where that is the source.
+    pub(super) bearer: Option<ResolvedSecret>,
+    pub(super) env: Env,
+    pub(super) region: String,
+    /// `AWS_ENDPOINT_URL_STS`.
+    pub(super) sts_endpoint: Option<String>,
+    /// To STS and the sign-in services: through the proxies of the environment.
+    pub(super) services: Connectors,
+    /// To metadata endpoints on this machine: never through a proxy.
+    pub(super) metadata: Connectors,
+}
+
+impl Loader {
+    /// What the source gives now.
+    pub(super) async fn load(&self) -> Result<Credential> {
+        if let Source::Bearer = self.source {
+            return Credential::of_key(self.bearer.as_ref()).await;
+        }
+        let (keys, steady) = match self.once().await {
+            // A connection that breaks is tried once more, at once: nothing here waits on a clock of its own.
+            Err(e) if e.is_retryable() => self.once().await,
+            loaded => loaded,
+        }
+        .map_err(|e| {
+            Error::new(
+                e.kind(),
+                format!("no AWS credentials from {}: {}", self.source, e.message()),
+            )
+            .with_retryable(e.is_retryable())
+        })?;
+        let validity = validity(keys.expiry(), steady);
+        let hidden = [Some(keys.secret_access_key()), keys.session_token()];
+        let hidden: Vec<SecretString> = hidden
+            .into_iter()
+            .flatten()
+            .map(SecretString::from)
+            .collect();
+        Ok(Credential::typed(std::sync::Arc::new(keys), validity).hiding(hidden))
+    }
+
+    /// One load; and whether what came is a fixed pair of keys, which costs nothing to read again.
+    async fn once(&self) -> Result<(Credentials, bool)> {
+        match &self.source {
+            Source::Bearer => Err(Error::new(Kind::Auth, "a bearer key signs nothing")),
+            Source::Environment => Ok((source::keys_of_environment(&self.env)?, true)),
+            Source::Profile(name) => {
+                let profiles = Profiles::read(&self.env)?;
+                self.profile(&profiles, name).await
+            }
+            Source::WebIdentity(identity) => Ok((self.web_identity(identity).await?, false)),
+            Source::Container(endpoint) => Ok((self.container(endpoint).await?, false)),
+            Source::Instance { endpoint } => Ok((self.instance(endpoint).await?, false)),
+        }
+    }
+}
+
+fn validity(expiry: Option<SystemTime>, steady: bool) -> Validity {
+    #[allow(clippy::disallowed_methods)]
+    // Expiries are told in wall-clock time; the framework turns what is left into its own clock's time.
+    let now = SystemTime::now();
+    match expiry {
+        Some(at) => {
+            // Of a short-lived one, a part: a credential for five seconds is good for four and a half.
+            let left = at.duration_since(now).unwrap_or_default();
+            Validity::UntilWall(at.checked_sub(MARGIN.min(left / 10)).unwrap_or(at))
+        }
+        None if steady => Validity::EachAttempt,
+        None => Validity::UntilWall(now + UNTOLD),
+    }
+}
+
+/// The causes of an SDK's error in one line, outermost first, each said once.
+pub(super) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let text = error.to_string();
+        if !parts.iter().any(|part| part.contains(&text)) {
+            parts.retain(|part| !text.contains(part.as_str()));
+            parts.push(text);
+        }
+        next = error.source();
+    }
+    parts.join(": ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn k03_a_credential_ends_before_its_expiry_by_a_margin_that_fits_its_life() {
+        #[allow(clippy::disallowed_methods)]
+        let now = SystemTime::now();
+        let ends = |seconds: u64| match validity(Some(now + Duration::from_secs(seconds)), false) {
+            Validity::UntilWall(at) => at.duration_since(now).unwrap_or_default(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(ends(3600), Duration::from_secs(3540));
+        let short = ends(5);
+        assert!(
+            short >= Duration::from_millis(4400) && short < Duration::from_millis(4600),
+            "{short:?}"
+        );
+        assert!(matches!(
+            validity(Some(now - Duration::from_secs(9)), false),
+            Validity::UntilWall(at) if at < now
+        ));
+        assert_eq!(validity(None, true), Validity::EachAttempt);
+    }
+}

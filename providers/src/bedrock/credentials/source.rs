@@ -1,0 +1,181 @@
+//! Which source an entry's credentials come from. Looks at the entry, the environment and the profile files; opens no connection.
+
+use std::fmt;
+
+use antfly_framework::config::{EntryConfig, Env};
+use antfly_framework::secret::CredentialSource;
+use antfly_framework::{Error, Kind, Result};
+use aws_credential_types::Credentials;
+
+use super::metadata::ContainerEndpoint;
+use super::profile::Profiles;
+use super::sts::WebIdentity;
+
+pub(in crate::bedrock) const BEARER: &str = "AWS_BEARER_TOKEN_BEDROCK";
+const KEY_ID: &str = "AWS_ACCESS_KEY_ID";
+const SECRET: &str = "AWS_SECRET_ACCESS_KEY";
+const SESSION: &str = "AWS_SESSION_TOKEN";
+const INSTANCE_ENDPOINT: &str = "http://169.254.169.254";
+const INSTANCE_ENDPOINT_V6: &str = "http://[fd00:ec2::254]";
+
+/// A source of credentials, settled. Its `Display` is the scope's `credential`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::bedrock) enum Source {
+    /// `AWS_BEARER_TOKEN_BEDROCK`.
+    Bearer,
+    /// The access key of the environment.
+    Environment,
+    /// A profile of the shared files.
+    Profile(String),
+    /// A token file and a role, through STS.
+    WebIdentity(WebIdentity),
+    /// The endpoint of a container's agent (ECS, EKS).
+    Container(ContainerEndpoint),
+    /// The role of the instance, through IMDSv2.
+    Instance {
+        /// The metadata service's base URL.
+        endpoint: String,
+    },
+}
+
+impl Source {
+    /// The entry's profile; else, in this order: the bearer key, the environment's access key, the selected profile when it has
+    /// credentials, a web identity, a container's endpoint, the instance's role.
+    pub(in crate::bedrock) fn decide(
+        entry: &EntryConfig,
+        env: &Env,
+        profiles: &Result<Profiles>,
+    ) -> Result<Source> {
+        if let Some(name) = &entry.profile {
+            let name = name.trim();
+            let profiles =
+                readable(profiles).map_err(|e| Error::config(entry.field("profile"), e))?;
+            profiles
+                .check(name)
+                .map_err(|problem| Error::config(entry.field("profile"), problem))?;
+            return Ok(Source::Profile(name.to_owned()));
+        }
+        if env.get(BEARER)?.is_some() {
+            return Ok(Source::Bearer);
+        }
+        if env.get(KEY_ID)?.is_some() {
+            keys_of_environment(env).map_err(|e| Error::new(Kind::Config, e.message()))?;
+            return Ok(Source::Environment);
+        }
+        if let Some(profile) = selected_profile(env, profiles)? {
+            return Ok(Source::Profile(profile));
+        }
+        if let Some(identity) = WebIdentity::of_environment(env)? {
+            return Ok(Source::WebIdentity(identity));
+        }
+        if let Some(endpoint) = ContainerEndpoint::of_environment(env)? {
+            return Ok(Source::Container(endpoint));
+        }
+        instance(env).ok_or_else(|| {
+            Error::config(
+                entry.field("profile"),
+                format!(
+                    "no AWS credentials: set profile, or {KEY_ID} and {SECRET}, {BEARER}, AWS_PROFILE, a web identity or a \
+                     container endpoint in the environment; the instance's metadata service is switched off"
+                ),
+            )
+        })
+    }
+
+    pub(in crate::bedrock) fn identity(&self) -> CredentialSource {
+        match self {
+            Source::Bearer => CredentialSource::env(BEARER),
+            Source::Environment => CredentialSource::env(KEY_ID),
+            other => CredentialSource::custom(other.to_string()),
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::Bearer => write!(f, "env:{BEARER}"),
+            Source::Environment => write!(f, "env:{KEY_ID}"),
+            Source::Profile(name) => write!(f, "aws-profile:{name}"),
+            Source::WebIdentity(identity) => write!(f, "aws-web-identity:{}", identity.role_arn),
+            Source::Container(endpoint) => write!(f, "aws-container:{}", endpoint.url),
+            Source::Instance { endpoint } if endpoint == INSTANCE_ENDPOINT => {
+                f.write_str("aws-instance-role")
+            }
+            Source::Instance { endpoint } => write!(f, "aws-instance-role:{endpoint}"),
+        }
+    }
+}
+
+/// The static keys of the environment, as they are now.
+pub(super) fn keys_of_environment(env: &Env) -> Result<Credentials> {
+    let read = |name: &str| -> Result<Option<String>> {
+        let value = env.get(name)?.map(|value| value.trim().to_owned());
+        Ok(value.filter(|value| !value.is_empty()))
+    };
+    match (read(KEY_ID)?, read(SECRET)?) {
+        (Some(id), Some(secret)) => Ok(Credentials::new(
+            id,
+            secret,
+            read(SESSION)?,
+            None,
+            "environment",
+        )),
+        (Some(_), None) => Err(Error::new(
+            Kind::Auth,
+            format!("{KEY_ID} is set in the environment and {SECRET} is not"),
+        )),
+        (None, _) => Err(Error::new(
+            Kind::Auth,
+            format!("{KEY_ID} is no longer set in the environment"),
+        )),
+    }
+}
+
+/// The profile that `AWS_PROFILE` names (it must exist), or `default`; `None` where it holds no credentials.
+fn selected_profile(env: &Env, profiles: &Result<Profiles>) -> Result<Option<String>> {
+    let named = env.get("AWS_PROFILE")?;
+    let name = named.as_deref().unwrap_or("default");
+    let profiles = match (readable(profiles), &named) {
+        (Ok(profiles), _) => profiles,
+        (Err(problem), Some(_)) => return Err(Error::config("AWS_PROFILE", problem)),
+        // Nobody asked for the files: broken ones hide nothing that was wanted by name.
+        (Err(_), None) => return Ok(None),
+    };
+    if !profiles.has(name) {
+        return match named {
+            Some(name) => Err(Error::config("AWS_PROFILE", profiles.missing(&name))),
+            None => Ok(None),
+        };
+    }
+    if !profiles.has_credentials(name) {
+        return Ok(None);
+    }
+    profiles
+        .check(name)
+        .map_err(|problem| Error::config(format!("AWS profile {name}"), problem))?;
+    Ok(Some(name.to_owned()))
+}
+
+fn readable(profiles: &Result<Profiles>) -> Result<&Profiles, String> {
+    profiles.as_ref().map_err(|e| e.message().to_owned())
+}
+
+/// The metadata service, unless it is switched off.
+pub(super) fn instance(env: &Env) -> Option<Source> {
+    let get = |name: &str| env.get(name).ok().flatten();
+    if get("AWS_EC2_METADATA_DISABLED").is_some_and(|v| v.eq_ignore_ascii_case("true")) {
+        return None;
+    }
+    let v6 = get("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE")
+        .is_some_and(|m| m.eq_ignore_ascii_case("ipv6"));
+    let default = if v6 {
+        INSTANCE_ENDPOINT_V6
+    } else {
+        INSTANCE_ENDPOINT
+    };
+    let endpoint = get("AWS_EC2_METADATA_SERVICE_ENDPOINT").unwrap_or_else(|| default.to_owned());
+    Some(Source::Instance {
+        endpoint: endpoint.trim_end_matches('/').to_owned(),
+    })
+}
