@@ -66,6 +66,8 @@ fn plugins() -> &'static [Plugin] {
         openai::PLUGIN,
         #[cfg(feature = "bedrock")]
         bedrock::PLUGIN,
+        #[cfg(feature = "gemini")]
+        gemini::PLUGIN,
         #[cfg(feature = "antfly-reranker")]
         antfly_reranker::PLUGIN,
         #[cfg(feature = "in-process")]
