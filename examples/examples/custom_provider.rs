@@ -15,7 +15,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 
 // ---- the provider -----------------------------------------------------------------------------------------------------
-const PLUGIN: Plugin = Plugin {
+pub(crate) const PLUGIN: Plugin = Plugin {
     name: "acme",
     operations: &[Operation::Embed],
     env_prefix: None,
@@ -26,11 +26,16 @@ const PLUGIN: Plugin = Plugin {
 struct Acme {
     url: url::Url,
     declared: Declared,
+    extra_body: serde_json::Map<String, serde_json::Value>,
 }
 
 impl Acme {
     fn new(entry: &EntryConfig) -> Result<Self> {
         entry.refuse_fields_not_in(&["url"])?;
+        if entry.extra_body.contains_key("texts") {
+            let path = entry.field("extra_body.texts");
+            return Err(Error::config(path, "this field belongs to the adapter"));
+        }
         let url = entry.url.as_deref().unwrap_or("http://127.0.0.1:9999");
         let endpoint = antfly_providers::http::Endpoint::parse(url)?;
         let declared = Declared::new(
@@ -41,7 +46,11 @@ impl Acme {
             1024,
         );
         let url = endpoint.join("vectors")?;
-        Ok(Acme { url, declared })
+        Ok(Acme {
+            url,
+            declared,
+            extra_body: entry.extra_body.clone(),
+        })
     }
 }
 
@@ -85,7 +94,9 @@ impl EmbedCodec for Acme {
     }
     fn prepare(&self, part: &EmbedPart<'_>) -> Result<Prepared> {
         let texts: Vec<_> = part.inputs.iter().filter_map(EmbedInput::as_text).collect();
-        Prepared::json(self.url.clone(), &serde_json::json!({ "texts": texts }))
+        let mut body = self.extra_body.clone();
+        body.insert("texts".to_owned(), serde_json::json!(texts));
+        Prepared::json(self.url.clone(), &body)
     }
     fn decode(&self, _: &Head, body: Bytes, _: &EmbedPart<'_>) -> Result<Embeddings> {
         let rows: Vec<Vec<f32>> = serde_json::from_slice(&body)

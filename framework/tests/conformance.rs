@@ -108,6 +108,7 @@ fn found_by(fault: Fault) -> (Operation, bool, &'static str) {
     match fault {
         Fault::WrongOrder => (Embed, HTTP, "answer.shuffled"),
         Fault::LosesItem => (Embed, HTTP, "request.sent"),
+        Fault::OwnedFieldTaken => (Generate, HTTP, "request.owned"),
         Fault::NullIsZero => (Embed, HTTP, "answer.finite"),
         Fault::TakesAnything => (Generate, HTTP, "answer.unreadable"),
         Fault::LeaksKeyInDebug => (Embed, HTTP, "secret.debug"),

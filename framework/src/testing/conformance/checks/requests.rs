@@ -3,9 +3,10 @@
 use serde_json::json;
 
 use super::{Check, check};
+use crate::config::Env;
 use crate::error::Kind;
 use crate::provider::Operation;
-use crate::testing::conformance::bench::{Context, Step};
+use crate::testing::conformance::bench::{Context, Kind as Leaves, Step, try_entry, try_resolve};
 use crate::testing::conformance::call::{Ask, QUERY, Told, Way, score_of, vector_of};
 use crate::testing::conformance::verdict::{Verdict, fail, holds, refused, same, skip, worked};
 
@@ -17,8 +18,13 @@ pub(super) const CHECKS: &[Check] = &[
     ),
     check!(
         "request.extra_body",
-        "extra_body is merged into the body, and a field the adapter owns is refused",
+        "extra_body is merged into the body",
         extra_body
+    ),
+    check!(
+        "request.owned",
+        "a field the adapter itself writes is refused in extra_body, by name",
+        owned
     ),
     check!(
         "request.headers",
@@ -109,16 +115,7 @@ fn strings(value: &serde_json::Value) -> Vec<String> {
 async fn extra_body(cx: &Context) -> Verdict {
     cx.wire()?;
     let extra = json!({"extra_body": {"x_conformance": {"deep": [1, "two"]}}});
-    let entry = crate::testing::conformance::bench::try_entry(
-        &cx.subject,
-        "http://127.0.0.1:9",
-        &extra,
-        true,
-    );
-    let env = crate::config::Env::from_pairs((cx.subject.environment)("http://127.0.0.1:9"));
-    let takes =
-        entry.and_then(|e| crate::testing::conformance::bench::try_resolve(&cx.subject, &e, &env));
-    if let Err(e) = takes {
+    if let Err(e) = resolves(cx, &extra) {
         return skip(format!("the adapter refuses extra_body: {}", e.message()));
     }
     for way in cx.ways() {
@@ -135,9 +132,45 @@ async fn extra_body(cx: &Context) -> Verdict {
     Ok(())
 }
 
+async fn owned(cx: &Context) -> Verdict {
+    cx.wire()?;
+    if resolves(cx, &json!({"extra_body": {"x_conformance": 1}})).is_err() {
+        return skip("the adapter refuses extra_body");
+    }
+    for way in cx.ways() {
+        let b = cx.bench(way, json!({}), vec![])?;
+        worked(&format!("{way:?}"), b.ask(Ask::of(1).cap(9)).await?)?;
+        for request in b.requests() {
+            for name in request
+                .json()
+                .as_object()
+                .into_iter()
+                .flat_map(|o| o.keys())
+            {
+                let what = format!("extra_body.{name}, which the adapter writes");
+                let result = resolves(cx, &json!({"extra_body": {name: "mine"}}));
+                let e = refused(&what, Kind::Config, result)?;
+                holds(
+                    &format!("{what}: the error names it"),
+                    e.message().contains(name),
+                )?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether an entry with `extra` in it resolves.
+fn resolves(cx: &Context, extra: &serde_json::Value) -> Result<(), crate::Error> {
+    let at = "http://127.0.0.1:9";
+    let entry = try_entry(&cx.subject, at, extra, true)?;
+    let env = Env::from_pairs((cx.subject.environment)(at));
+    try_resolve(&cx.subject, &entry, &env).map(drop)
+}
+
 async fn headers(cx: &Context) -> Verdict {
     cx.wire()?;
-    if cx.route == crate::testing::conformance::bench::Kind::Engine {
+    if cx.route == Leaves::Engine {
         return skip("an engine's SDK makes its own head");
     }
     let b = cx.bench(cx.way()?, json!({"headers": {"x-team": "blue"}}), vec![])?;

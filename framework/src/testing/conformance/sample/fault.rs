@@ -8,6 +8,8 @@ pub enum Fault {
     WrongOrder,
     /// The last input is not sent.
     LosesItem,
+    /// A field of the adapter's own in `extra_body` is let through.
+    OwnedFieldTaken,
     /// A number that is none becomes 0.
     NullIsZero,
     /// A body that does not parse becomes an empty answer.
@@ -54,9 +56,10 @@ pub enum Fault {
 
 impl Fault {
     /// Every fault.
-    pub const ALL: [Fault; 23] = [
+    pub const ALL: [Fault; 24] = [
         Fault::WrongOrder,
         Fault::LosesItem,
+        Fault::OwnedFieldTaken,
         Fault::NullIsZero,
         Fault::TakesAnything,
         Fault::LeaksKeyInDebug,

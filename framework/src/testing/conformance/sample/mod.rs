@@ -37,6 +37,18 @@ pub use script::{MEDIA, Script, subject};
 
 const OPERATIONS: &[Operation] = &[Operation::Embed, Operation::Generate, Operation::Rerank];
 
+/// The fields of its bodies.
+const OWNED: &[&str] = &[
+    "model",
+    "texts",
+    "prompt",
+    "stream",
+    "max_tokens",
+    "images",
+    "query",
+    "documents",
+];
+
 /// The sample on the HTTP route.
 pub const PLUGIN: Plugin = Plugin {
     name: "sample",
@@ -72,10 +84,13 @@ impl Sample {
         let fault = Fault::named(&entry.model);
         let url = entry.url.as_deref().unwrap_or("http://127.0.0.1:9");
         let endpoint = Endpoint::parse(url)?;
-        if entry.extra_body.contains_key("model") {
+        let owned = |name: &&&str| entry.extra_body.contains_key(**name);
+        if let Some(name) = OWNED.iter().find(owned)
+            && fault != Some(Fault::OwnedFieldTaken)
+        {
             return Err(Error::config(
-                entry.field("extra_body.model"),
-                "this field belongs to the adapter; use the entry's `model`",
+                entry.field(&format!("extra_body.{name}")),
+                "this field belongs to the adapter",
             ));
         }
         let key = match &entry.api_key {

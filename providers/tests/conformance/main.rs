@@ -1,0 +1,5 @@
+//! Every adapter of this crate, proved by the framework's conformance kit. One file an adapter: how its server speaks.
+#![forbid(unsafe_code)]
+#![allow(missing_docs, clippy::unwrap_used)] // A test fails by panicking.
+
+mod openai;
