@@ -123,7 +123,7 @@ pub struct Embeddings {
     pub request_id: Option<String>,
 }
 
-/// One sparse vector: parallel lists, indices ascending as the provider sent them.
+/// One sparse vector: parallel lists in the order in which the provider sent them, each index once.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SparseVector {
     /// Vocabulary indices.
@@ -254,31 +254,47 @@ impl Embeddings {
             let item = at / self.dim.max(1);
             return Err(bad(format!("item {item} has a number that is not finite")).with_item(item));
         }
-        for (item, v) in self.sparse.iter().enumerate() {
-            if v.indices.len() != v.values.len() {
-                return Err(bad(format!(
-                    "item {item} has {} indices and {} values",
-                    v.indices.len(),
-                    v.values.len()
-                ))
-                .with_item(item));
-            }
-            if v.values.iter().any(|x| !x.is_finite()) {
-                return Err(
-                    bad(format!("item {item} has a number that is not finite")).with_item(item)
-                );
-            }
-        }
-        Ok(())
+        self.sparse
+            .iter()
+            .enumerate()
+            .try_for_each(|(item, vector)| vector.check(item))
     }
 }
 
-/// Places vectors by index while an answer is read: no list of lists, nothing placed twice.
+impl SparseVector {
+    /// The lists belong together: as long as each other, each index once, every weight finite.
+    fn check(&self, item: usize) -> Result<()> {
+        let (indices, values) = (&self.indices, &self.values);
+        let problem = if indices.len() != values.len() {
+            format!("{} indices and {} values", indices.len(), values.len())
+        } else if values.iter().any(|x| !x.is_finite()) {
+            "a number that is not finite".to_owned()
+        } else if let Some(twice) = self.index_twice() {
+            format!("index {twice} twice in its sparse vector")
+        } else {
+            return Ok(());
+        };
+        Err(Error::new(Kind::InvalidResponse, format!("item {item} has {problem}")).with_item(item))
+    }
+
+    fn index_twice(&self) -> Option<u32> {
+        if self.indices.is_sorted_by(|a, b| a < b) {
+            return None;
+        }
+        let mut sorted = self.indices.clone();
+        sorted.sort_unstable();
+        let pair = sorted.windows(2).find(|pair| pair[0] == pair[1])?;
+        Some(pair[0])
+    }
+}
+
+/// Places vectors by index while an answer is read: no list of lists, nothing placed twice, dense and sparse never mixed.
 #[derive(Debug)]
 pub struct EmbeddingsBuilder {
     inputs: usize,
     dim: usize,
     values: Vec<f32>,
+    sparse: Vec<SparseVector>,
     seen: Vec<bool>,
     filled: usize,
 }
@@ -290,6 +306,7 @@ impl EmbeddingsBuilder {
             inputs,
             dim: 0,
             values: Vec::new(),
+            sparse: Vec::new(),
             seen: vec![false; inputs],
             filled: 0,
         }
@@ -299,14 +316,14 @@ impl EmbeddingsBuilder {
     pub fn put(&mut self, index: usize, vector: &[f32]) -> Result<()> {
         let bad =
             |message: String| Err(Error::new(Kind::InvalidResponse, message).with_item(index));
-        if index >= self.inputs {
-            return bad(format!("index {index} for {} inputs", self.inputs));
-        }
-        if self.seen[index] {
-            return bad(format!("index {index} came twice"));
-        }
+        self.free(index)?;
         if vector.is_empty() {
             return bad(format!("item {index} has an empty vector"));
+        }
+        if !self.sparse.is_empty() {
+            return bad(format!(
+                "item {index} has a dense vector, others sparse ones"
+            ));
         }
         if self.dim == 0 {
             self.dim = vector.len();
@@ -333,6 +350,37 @@ impl EmbeddingsBuilder {
         Ok(())
     }
 
+    /// Places the sparse vector of input `index`; one without any entry is a vector too. Out of range, twice, beside a dense one,
+    /// or lists that don't belong together are errors.
+    pub fn put_sparse(&mut self, index: usize, vector: SparseVector) -> Result<()> {
+        self.free(index)?;
+        if self.dim != 0 {
+            return Err(Error::new(
+                Kind::InvalidResponse,
+                format!("item {index} has a sparse vector, others dense ones"),
+            )
+            .with_item(index));
+        }
+        vector.check(index)?;
+        if self.sparse.is_empty() {
+            self.sparse.resize_with(self.inputs, SparseVector::default);
+        }
+        self.sparse[index] = vector;
+        self.seen[index] = true;
+        self.filled += 1;
+        Ok(())
+    }
+
+    /// Whether a vector may still be placed at `index`.
+    fn free(&self, index: usize) -> Result<()> {
+        let problem = match self.seen.get(index) {
+            None => format!("index {index} for {} inputs", self.inputs),
+            Some(true) => format!("index {index} came twice"),
+            Some(false) => return Ok(()),
+        };
+        Err(Error::new(Kind::InvalidResponse, problem).with_item(index))
+    }
+
     /// All of them, or an error naming the first that is missing.
     pub fn finish(self) -> Result<Embeddings> {
         if let Some(missing) = self.seen.iter().position(|seen| !seen) {
@@ -345,7 +393,11 @@ impl EmbeddingsBuilder {
             )
             .with_item(missing));
         }
-        Embeddings::dense(self.dim, self.values)
+        if self.sparse.is_empty() {
+            Embeddings::dense(self.dim, self.values)
+        } else {
+            Ok(Embeddings::sparse(self.sparse))
+        }
     }
 }
 

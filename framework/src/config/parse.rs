@@ -130,6 +130,21 @@ impl EntryConfig {
     }
 }
 
+impl GenerateOptions {
+    /// The names of these options in JSON.
+    pub const NAMES: &'static [&'static str] = &GENERATE;
+
+    /// Reads these options, and nothing else, out of an object that stands at `path` (empty: at the top).
+    ///
+    /// # Errors
+    /// `config` naming the option, its value and what is allowed.
+    pub fn from_json(path: &str, value: &Value) -> Result<Self> {
+        let f = Fields::of(path, value)?;
+        f.only(&GENERATE)?;
+        generate(&f)
+    }
+}
+
 fn f_path(f: &Fields<'_>, key: &str) -> String {
     join(f.path, key)
 }

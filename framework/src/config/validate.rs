@@ -84,8 +84,18 @@ impl EntryConfig {
             }
         }
         let path = self.field("headers");
-        for (name, value) in &self.headers {
+        for (at, (name, value)) in self.headers.iter().enumerate() {
             check_header(&path, name, value)?;
+            let earlier = self.headers.iter().take(at);
+            if let Some((twin, _)) = earlier
+                .into_iter()
+                .find(|(earlier, _)| earlier.eq_ignore_ascii_case(name))
+            {
+                return Err(Error::config(
+                    join(&path, name),
+                    format!("the header is there twice, also as {twin:?}; give one"),
+                ));
+            }
         }
         Ok(())
     }

@@ -11,11 +11,12 @@
 //! - No secret in an error, a `Debug` or a log.
 //!
 //! Here: plugins and routes. `declare` has what an adapter declares, `codec` how it translates, `credential` and `prepared` what
-//! passes between it and the loop.
+//! passes between it and the loop, `place` the choice between far away and in this process.
 
 mod codec;
 mod credential;
 mod declare;
+mod place;
 mod prepared;
 
 use std::fmt;
@@ -31,13 +32,14 @@ use crate::embed::{EmbedRequest, Embeddings};
 use crate::error::Result;
 use crate::generate::{GenerateRequest, Generation, StreamEvent};
 use crate::rerank::{Ranking, RerankRequest};
-use crate::secret::Secrets;
+use crate::secret::{ResolvedSecret, Secrets};
 
 pub use codec::{
     BatchLimits, Codec, EmbedCodec, Flow, Frame, Framing, GenerateCodec, RerankCodec, StreamDecoder,
 };
 pub use credential::{Credential, CredentialProvider, Freshness, Validity};
 pub use declare::{Declared, Identity, TokenCost};
+pub use place::{InProcess, Place, Service};
 pub use prepared::{Head, Prepared};
 
 pub use crate::attempt::Attempt;
@@ -99,6 +101,22 @@ pub struct Setup<'a> {
     pub secrets: &'a Secrets,
     /// The in-process engine the client was given, if any.
     pub engine: Option<&'a Arc<dyn InferenceEngine>>,
+}
+
+impl Setup<'_> {
+    /// The entry's key, else the one in `variable`, else none.
+    ///
+    /// # Errors
+    /// Those of [`Secrets::resolve`] and [`Secrets::env`].
+    pub fn key(&self, variable: &str) -> Result<Option<ResolvedSecret>> {
+        match &self.entry.api_key {
+            Some(setting) => {
+                let key = self.secrets.resolve(setting, &self.entry.field("api_key"));
+                key.map(Some)
+            }
+            None => self.secrets.env(variable),
+        }
+    }
 }
 
 /// Runs models inside this process. Given to a client by its builder; adapters that can be remote or in-process ask it.

@@ -4,7 +4,8 @@ use serde_json::json;
 
 use super::{embedder, entry, refused};
 use crate::config::{
-    Admission, EncodingFormat, EntryConfig, KeySetting, ProxySetting, Redirects, RetryConfig,
+    Admission, EncodingFormat, EntryConfig, GenerateOptions, KeySetting, ProxySetting, Redirects,
+    RetryConfig,
 };
 use crate::provider::Operation;
 
@@ -131,6 +132,17 @@ fn two_names_of_one_field_are_refused_together() {
 }
 
 #[test]
+fn a_header_may_not_stand_twice_whatever_its_case() {
+    let message = refused(embedder(
+        json!({"headers": {"X-Team": "sentinel-a", "x-team": "sentinel-b"}}),
+    ));
+    assert!(message.starts_with("embedders.docs.headers."), "{message}");
+    assert!(message.contains("twice"), "{message}");
+    assert!(!message.contains("sentinel"), "{message}");
+    assert!(embedder(json!({"headers": {"x-team": "one", "x-tea": "two"}})).is_ok());
+}
+
+#[test]
 fn credential_and_framing_headers_are_refused() {
     for name in [
         "Authorization",
@@ -246,6 +258,10 @@ fn an_entry_made_in_rust_is_held_to_the_same_rules() {
             |e| e.headers = vec![("x-a".into(), "a\nb".into())],
             "docs.headers.x-a",
         ),
+        (
+            |e| e.headers = vec![("x-a".into(), "1".into()), ("X-A".into(), "2".into())],
+            "docs.headers.X-A",
+        ),
     ] {
         let message = refused(with(change));
         assert!(
@@ -261,4 +277,23 @@ fn an_adapter_refuses_the_fields_it_does_not_have() {
     assert!(e.refuse_fields_not_in(&["url", "region"]).is_ok());
     let message = refused(e.refuse_fields_not_in(&["url"]));
     assert!(message.starts_with("embedders.docs.region: "), "{message}");
+}
+
+#[test]
+fn the_options_of_generators_are_read_alone_as_well() {
+    let options = |value| GenerateOptions::from_json("", &value);
+    let read = options(json!({"max_tokens": 5, "stop": "x", "seed": null})).unwrap();
+    assert_eq!((read.max_tokens, read.seed), (Some(5), None));
+    assert_eq!(read.stop, ["x"]);
+    for (value, start) in [
+        (json!({"max_tokens": 0}), "max_tokens: 0 is not allowed"),
+        (
+            json!({"max_token": 1}),
+            "max_token: unknown field; did you mean \"max_tokens\"?",
+        ),
+        (json!({"model": "m"}), "model: unknown field"),
+    ] {
+        let message = refused(options(value));
+        assert!(message.starts_with(start), "{message}");
+    }
 }
