@@ -1,5 +1,7 @@
 use antfly_framework::config::{EntryConfig, Env, KeySetting};
-use antfly_framework::provider::{InferenceEngine, LocalAnswer, LocalProvider, LocalRequest};
+use antfly_framework::provider::{
+    InferenceEngine, LocalAnswer, LocalProvider, LocalRequest, Operation,
+};
 use antfly_framework::rerank::{Ranked, Ranking, RerankRequest};
 use antfly_framework::secret::Secrets;
 use antfly_framework::{Client, ClientBuilder, Kind, Policy, Registry};

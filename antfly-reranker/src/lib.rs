@@ -11,7 +11,6 @@
 
 mod config;
 mod error;
-mod local;
 mod remote;
 mod wire;
 

@@ -35,6 +35,8 @@ mod google;
 pub mod in_process;
 #[cfg(feature = "openai")]
 pub mod openai;
+#[cfg(any(feature = "openai", feature = "antfly"))]
+mod openai_wire;
 #[cfg(feature = "vertex")]
 pub mod vertex;
 
@@ -62,6 +64,8 @@ struct Readme;
 /// The plugins of this crate.
 fn plugins() -> &'static [Plugin] {
     &[
+        #[cfg(feature = "antfly")]
+        antfly::PLUGIN,
         #[cfg(feature = "openai")]
         openai::PLUGIN,
         #[cfg(feature = "bedrock")]

@@ -31,8 +31,8 @@ async fn openai_embeds_generates_and_streams() {
             r#"{"data":[{"index":1,"embedding":[2.0]},{"index":0,"embedding":[1.0]}]}"#,
         )
         .header("x-request-id", "req-1"),
-        Reply::json(200, include_str!("../src/openai/fixtures/chat.json")),
-        Reply::sse(include_str!("../src/openai/fixtures/stream_text.sse").lines()),
+        Reply::json(200, include_str!("../src/openai_wire/fixtures/chat.json")),
+        Reply::sse(include_str!("../src/openai_wire/fixtures/stream_text.sse").lines()),
     ]);
     let client = client();
     let embedder = client
@@ -78,7 +78,10 @@ async fn openai_embeds_generates_and_streams() {
 #[tokio::test]
 async fn e09_f11_openais_refusals_keep_kind_and_message_and_lose_the_key() {
     let server = Server::start([
-        Reply::json(429, include_str!("../src/openai/fixtures/error_quota.json")),
+        Reply::json(
+            429,
+            include_str!("../src/openai_wire/fixtures/error_quota.json"),
+        ),
         Reply::json(
             401,
             r#"{"error":{"message":"bad key sk-test-0123456789","code":"invalid_api_key"}}"#,

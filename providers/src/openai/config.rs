@@ -9,11 +9,10 @@ use antfly_framework::provider::{Declared, Identity, Operation, Provider, Setup,
 use antfly_framework::secret::{CredentialSource, ResolvedSecret, Secrets};
 use antfly_framework::{Error, Result};
 use http::{HeaderMap, HeaderName, HeaderValue};
-use serde_json::{Map, Value};
 
 use super::OpenAi;
-use super::wire::chat::Dialect;
-use super::wire::{chat, embed};
+use crate::openai_wire::chat::Dialect;
+use crate::openai_wire::{chat, embed, refuse_owned};
 
 /// OpenAI's own endpoint.
 const DEFAULT_URL: &str = "https://api.openai.com";
@@ -35,8 +34,9 @@ pub(super) fn resolve(setup: &Setup<'_>) -> Result<Arc<dyn Provider>> {
 pub(super) fn adapter(entry: &EntryConfig, env: &Env, secrets: &Secrets) -> Result<OpenAi> {
     entry.refuse_fields_not_in(&["url", "api_key", "project", "organization"])?;
     let endpoint = endpoint(entry, env)?;
-    let dialect = Dialect {
-        own: endpoint == default_endpoint()?,
+    let dialect = match endpoint == default_endpoint()? {
+        true => Dialect::OpenAi,
+        false => Dialect::Compatible,
     };
     let media = match entry.operation {
         Operation::Embed => {
@@ -105,7 +105,7 @@ fn key(entry: &EntryConfig, secrets: &Secrets, dialect: Dialect) -> Result<Optio
         Some(setting) => Some(secrets.resolve(setting, &path)?),
         None => secrets.env(KEY_VARIABLE)?,
     };
-    if key.is_none() && dialect.own {
+    if key.is_none() && dialect == Dialect::OpenAi {
         return Err(Error::config(
             path,
             format!("OpenAI needs a key: set api_key, or {KEY_VARIABLE} in the environment"),
@@ -133,7 +133,7 @@ fn check_embed(entry: &EntryConfig) -> Result<()> {
 }
 
 fn check_generate(entry: &EntryConfig, dialect: Dialect) -> Result<()> {
-    if entry.generate.top_k.is_some() && dialect.own {
+    if entry.generate.top_k.is_some() && dialect == Dialect::OpenAi {
         return Err(Error::config(
             entry.field("top_k"),
             "OpenAI has no such option; only servers elsewhere (`url`) may",
@@ -142,33 +142,12 @@ fn check_generate(entry: &EntryConfig, dialect: Dialect) -> Result<()> {
     refuse_owned(entry, chat::OWNED)
 }
 
-fn refuse_owned(entry: &EntryConfig, names: &[(&'static str, &'static str)]) -> Result<()> {
-    match owned(&entry.extra_body, names) {
-        Some((name, instead)) => Err(Error::config(
-            entry.field(&format!("extra_body.{name}")),
-            format!("this field belongs to the adapter; use {instead}"),
-        )),
-        None => Ok(()),
-    }
-}
-
-/// The first field of `extra` that the adapter owns, and what to use instead.
-pub(super) fn owned(
-    extra: &Map<String, Value>,
-    names: &[(&'static str, &'static str)],
-) -> Option<(&'static str, &'static str)> {
-    names
-        .iter()
-        .find(|(name, _)| extra.contains_key(*name))
-        .copied()
-}
-
 /// Base64 is asked for at OpenAI only: other servers may not know the field. What comes back is read by what it is.
 fn encoding_format(entry: &EntryConfig, dialect: Dialect) -> Option<&'static str> {
     match entry.embed.encoding_format {
         Some(EncodingFormat::Float) => Some("float"),
         Some(EncodingFormat::Base64) => Some("base64"),
-        None => dialect.own.then_some("base64"),
+        None => (dialect == Dialect::OpenAi).then_some("base64"),
     }
 }
 

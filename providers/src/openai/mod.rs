@@ -4,9 +4,6 @@
 //! needed; elsewhere it is `max_tokens`, floats, and a key if there is one. Whatever comes back is read by what it is.
 
 mod config;
-mod error;
-mod told;
-mod wire;
 
 use antfly_framework::embed::{EmbedPart, Embeddings};
 use antfly_framework::generate::{GenerateRequest, Generation};
@@ -22,8 +19,9 @@ use bytes::Bytes;
 use http::header::{AUTHORIZATION, HeaderMap};
 use serde_json::{Map, Value};
 
-use wire::chat::{ChatBody, Dialect};
-use wire::embed::EmbedBody;
+use crate::openai_wire::chat::{ChatBody, Dialect};
+use crate::openai_wire::embed::EmbedBody;
+use crate::openai_wire::{self as wire, error};
 
 /// The plugin `openai`.
 pub const PLUGIN: Plugin = Plugin {
@@ -108,18 +106,13 @@ impl EmbedCodec for OpenAi {
 
 impl GenerateCodec for OpenAi {
     fn prepare(&self, request: &GenerateRequest, stream: bool) -> Result<Prepared> {
-        if request.top_k.is_some() && self.dialect.own {
+        if request.top_k.is_some() && self.dialect == Dialect::OpenAi {
             return Err(Error::new(
                 Kind::Unsupported,
                 "top_k: OpenAI has no such option; servers elsewhere may",
             ));
         }
-        if let Some((name, instead)) = config::owned(&request.extra_body, wire::chat::OWNED) {
-            return Err(Error::new(
-                Kind::InvalidRequest,
-                format!("extra_body.{name}: this field belongs to the adapter; use {instead}"),
-            ));
-        }
+        wire::refuse_owned_in_request(&request.extra_body, wire::chat::OWNED)?;
         let body = ChatBody::new(
             &self.model,
             request,
@@ -167,3 +160,7 @@ impl std::fmt::Debug for OpenAi {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+#[path = "request_tests.rs"]
+mod tests;

@@ -4,17 +4,13 @@ use antfly_framework::generate::{FinishReason, Generation, ToolCall};
 use antfly_framework::provider::Head;
 use antfly_framework::{Error, Kind, Result};
 
-use super::super::error::{in_band, is_error, unreadable};
-use super::super::told::clip;
 use super::chunk::{Call, Chunk, Turn};
+use super::error::{in_band, is_error, unreadable};
+use super::told::clip;
 use super::usage::WireUsage;
 
 /// Reads an answer. `request_id` is the one in the head.
-pub(in crate::openai) fn decode(
-    head: &Head,
-    body: &[u8],
-    request_id: Option<String>,
-) -> Result<Generation> {
+pub(crate) fn decode(head: &Head, body: &[u8], request_id: Option<String>) -> Result<Generation> {
     let answer = Chunk::parse(body).map_err(|problem| unreadable(head, body, problem))?;
     let Chunk {
         id,

@@ -45,14 +45,14 @@ fn items(events: &[StreamEvent]) -> usize {
 
 #[test]
 fn the_specified_stream_is_read() {
-    let (events, ended) = events(include_str!("../fixtures/stream_text.sse"));
+    let (events, ended) = events(include_str!("fixtures/stream_text.sse"));
     ended.unwrap();
     assert_eq!(
         items(&events),
         3,
         "two texts and the end; the role-only chunk is none: {events:?}"
     );
-    let g = whole(include_str!("../fixtures/stream_text.sse"));
+    let g = whole(include_str!("fixtures/stream_text.sse"));
     assert_eq!(
         (g.text.as_str(), g.finish_reason),
         ("Hello", Some(FinishReason::Stop))
@@ -66,7 +66,7 @@ fn the_specified_stream_is_read() {
 
 #[test]
 fn tool_calls_are_put_together_by_number() {
-    let g = whole(include_str!("../fixtures/stream_tools.sse"));
+    let g = whole(include_str!("fixtures/stream_tools.sse"));
     assert_eq!(g.finish_reason, Some(FinishReason::ToolCalls));
     assert_eq!(g.tool_calls.len(), 2);
     assert_eq!(g.tool_calls[0].arguments, r#"{"place":"Bern"}"#);
@@ -174,7 +174,7 @@ fn c01_chunks_without_choices_carry_usage_and_nothing_else() {
 
 #[test]
 fn c02_a_first_chunk_without_choices_is_ignored() {
-    let g = whole(include_str!("../fixtures/stream_filter_first.sse"));
+    let g = whole(include_str!("fixtures/stream_filter_first.sse"));
     assert_eq!(
         (g.text.as_str(), g.id.as_deref()),
         ("Hi", Some("chatcmpl-9"))
@@ -335,4 +335,10 @@ fn a_second_choice_is_not_mixed_in() {
 {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#,
     );
     assert_eq!(g.text, "a");
+}
+
+#[test]
+fn a_delta_that_is_no_text_is_an_error() {
+    let (_, ended) = events(r#"{"choices":[{"delta":{"content":5}}]}"#);
+    assert_eq!(ended.unwrap_err().kind(), Kind::InvalidResponse);
 }

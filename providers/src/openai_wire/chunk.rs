@@ -38,9 +38,9 @@ pub(super) struct Turn {
     pub(super) content: Text,
     pub(super) refusal: Word,
     /// DeepSeek and vLLM.
-    pub(super) reasoning_content: Text,
+    pub(super) reasoning_content: Value,
     /// OpenRouter and others.
-    pub(super) reasoning: Text,
+    pub(super) reasoning: Value,
     pub(super) tool_calls: Items<Call>,
     /// The form before tools; servers of that age still send it.
     pub(super) function_call: Option<Function>,
@@ -74,9 +74,12 @@ impl Chunk {
 impl Turn {
     /// The reasoning, whichever field holds it.
     pub(super) fn take_reasoning(&mut self) -> Option<String> {
-        let first = std::mem::take(&mut self.reasoning_content).0;
-        let second = std::mem::take(&mut self.reasoning).0;
-        Some(if first.is_empty() { second } else { first }).filter(|text| !text.is_empty())
+        // It is beside the answer: one of another form reads as none.
+        [&mut self.reasoning_content, &mut self.reasoning]
+            .into_iter()
+            .filter_map(|field| serde_json::from_value::<Text>(field.take()).ok())
+            .map(|text| text.0)
+            .find(|text| !text.is_empty())
     }
 
     /// The calls, old form included.

@@ -10,19 +10,19 @@ use serde_json::{Map, Value};
 
 /// The body. What is `None` is left out.
 #[derive(Serialize)]
-pub(in crate::openai) struct EmbedBody<'a> {
-    pub(in crate::openai) model: &'a str,
-    pub(in crate::openai) input: Vec<Cow<'a, str>>,
+pub(crate) struct EmbedBody<'a> {
+    pub(crate) model: &'a str,
+    pub(crate) input: Vec<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(in crate::openai) encoding_format: Option<&'a str>,
+    pub(crate) encoding_format: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(in crate::openai) dimensions: Option<u32>,
+    pub(crate) dimensions: Option<u32>,
     #[serde(flatten)]
-    pub(in crate::openai) extra: &'a Map<String, Value>,
+    pub(crate) extra: &'a Map<String, Value>,
 }
 
 /// The fields [`EmbedBody`] writes, with what to use instead.
-pub(in crate::openai) const OWNED: &[(&str, &str)] = &[
+pub(crate) const OWNED: &[(&str, &str)] = &[
     ("model", "the entry's `model`"),
     ("input", "the request's inputs"),
     ("encoding_format", "the entry's `encoding_format`"),
@@ -33,7 +33,7 @@ pub(in crate::openai) const OWNED: &[(&str, &str)] = &[
 ];
 
 /// The texts of the inputs; text in several parts is joined by newlines.
-pub(in crate::openai) fn texts(inputs: &[EmbedInput]) -> Result<Vec<Cow<'_, str>>> {
+pub(crate) fn texts(inputs: &[EmbedInput]) -> Result<Vec<Cow<'_, str>>> {
     inputs
         .iter()
         .enumerate()

@@ -7,6 +7,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 
+use super::chat::Dialect;
+
 /// One message.
 #[derive(Serialize)]
 pub(super) struct WireMessage<'a> {
@@ -33,6 +35,14 @@ enum WirePart<'a> {
     ImageUrl { image_url: ImageUrl<'a> },
     InputAudio { input_audio: InputAudio<'a> },
     File { file: File<'a> },
+    Media(MediaPart<'a>),
+}
+
+/// Bytes of any kind, on Antfly's wire.
+#[derive(Serialize)]
+pub(crate) struct MediaPart<'a> {
+    pub(crate) data: std::borrow::Cow<'a, str>,
+    pub(crate) mime_type: &'a str,
 }
 
 #[derive(Serialize)]
@@ -69,12 +79,12 @@ struct WireFunction<'a> {
     arguments: &'a str,
 }
 
-/// The messages of a request. `file_urls`: whether a file may travel as its URL.
-pub(super) fn messages(messages: &[Message], file_urls: bool) -> Result<Vec<WireMessage<'_>>> {
-    messages.iter().map(|m| message(m, file_urls)).collect()
+/// The messages of a request.
+pub(super) fn messages(messages: &[Message], dialect: Dialect) -> Result<Vec<WireMessage<'_>>> {
+    messages.iter().map(|m| message(m, dialect)).collect()
 }
 
-fn message(message: &Message, file_urls: bool) -> Result<WireMessage<'_>> {
+fn message(message: &Message, dialect: Dialect) -> Result<WireMessage<'_>> {
     let content = match message.content.as_slice() {
         // Null is right beside tool calls; elsewhere an empty text is what was said.
         [] if !message.tool_calls.is_empty() => None,
@@ -84,7 +94,7 @@ fn message(message: &Message, file_urls: bool) -> Result<WireMessage<'_>> {
         parts => Some(Content::Parts(
             parts
                 .iter()
-                .map(|p| part(p, file_urls))
+                .map(|p| part(p, dialect))
                 .collect::<Result<_>>()?,
         )),
     };
@@ -108,18 +118,48 @@ fn message(message: &Message, file_urls: bool) -> Result<WireMessage<'_>> {
     })
 }
 
-fn part(part: &Part, file_urls: bool) -> Result<WirePart<'_>> {
+fn part(part: &Part, dialect: Dialect) -> Result<WirePart<'_>> {
     match part {
         Part::Text(text) => Ok(WirePart::Text { text }),
+        Part::Media(media) if dialect == Dialect::Antfly => of_antfly(media),
         Part::Media(media) => match media.kind {
             MediaKind::Image => image(media),
             MediaKind::Audio => audio(media),
-            MediaKind::File => file(media, file_urls),
+            MediaKind::File => file(media, dialect == Dialect::Compatible),
             _ => Err(refused(
                 "this kind of media can't be sent in a chat message",
             )),
         },
         _ => Err(refused("this kind of part can't be sent in a chat message")),
+    }
+}
+
+/// Antfly takes an image as OpenAI does and anything else by its bytes; it holds no files.
+fn of_antfly(media: &Media) -> Result<WirePart<'_>> {
+    match (&media.source, media.kind) {
+        (MediaSource::FileId(_), _) => Err(refused("the server holds no files: send the bytes")),
+        (_, MediaKind::Image) => image(media),
+        _ => media_part(media).map(WirePart::Media),
+    }
+}
+
+/// Media by its bytes.
+pub(crate) fn media_part(media: &Media) -> Result<MediaPart<'_>> {
+    match &media.source {
+        MediaSource::Bytes { data, mime_type } => Ok(MediaPart {
+            data: STANDARD.encode(data).into(),
+            mime_type,
+        }),
+        MediaSource::Url(url) => match inline(url) {
+            Some((mime_type, data)) => Ok(MediaPart {
+                data: data.into(),
+                mime_type,
+            }),
+            None => Err(refused(
+                "only an image travels by its URL; other media as bytes or as a base64 data: URI",
+            )),
+        },
+        _ => Err(refused("the server holds no files: send the bytes")),
     }
 }
 

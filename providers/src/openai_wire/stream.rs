@@ -5,15 +5,15 @@ use antfly_framework::provider::{Flow, Frame, Head, StreamDecoder};
 use antfly_framework::{Error, Kind, Result};
 use serde_json::Value;
 
-use super::super::error::{in_band, is_error, unreadable};
 use super::answer::{failed, refused, unspoken};
 use super::calls::Calls;
 use super::chunk::{Choice, Chunk, Turn};
+use super::error::{in_band, is_error, unreadable};
 use super::usage::WireUsage;
 
 /// The state of one stream.
 #[derive(Debug)]
-pub(in crate::openai) struct Decoder {
+pub(crate) struct Decoder {
     head: Head,
     calls: Calls,
     refusal: String,
@@ -25,7 +25,7 @@ pub(in crate::openai) struct Decoder {
 }
 
 impl Decoder {
-    pub(in crate::openai) fn new(head: &Head) -> Self {
+    pub(crate) fn new(head: &Head) -> Self {
         Decoder {
             head: head.clone(),
             calls: Calls::default(),

@@ -1,21 +1,34 @@
 //! Reads an embeddings answer straight into the flat buffer: no list of lists, no value that is thrown away.
 //!
-//! An embedding is read by what it is: an array of numbers, or base64 of little-endian `f32`, whichever was asked for.
+//! An embedding is read by what it is: an array of numbers, or base64 of little-endian `f32`, whichever was asked for; on
+//! Antfly's wire also a sparse vector, `{"indices", "values"}`.
 
-use antfly_framework::embed::{Embeddings, EmbeddingsBuilder};
+use antfly_framework::embed::{Embeddings, EmbeddingsBuilder, SparseVector};
 use antfly_framework::provider::Head;
 use antfly_framework::{Error, Kind, Result};
+use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::super::error::{in_band, is_error, unreadable};
 use super::cursor::{Cursor, Parsed, Str};
+use super::error::{in_band, is_error, unreadable};
 use super::floats;
 use super::usage::WireUsage;
 
 /// The vectors of `inputs` texts.
-pub(in crate::openai) fn decode(head: &Head, body: &[u8], inputs: usize) -> Result<Embeddings> {
+pub(crate) fn decode(head: &Head, body: &[u8], inputs: usize) -> Result<Embeddings> {
+    decode_as(head, body, inputs, false)
+}
+
+/// The vectors of `inputs` inputs, dense or sparse.
+#[cfg(feature = "antfly")]
+pub(crate) fn decode_or_sparse(head: &Head, body: &[u8], inputs: usize) -> Result<Embeddings> {
+    decode_as(head, body, inputs, true)
+}
+
+fn decode_as(head: &Head, body: &[u8], inputs: usize, takes_sparse: bool) -> Result<Embeddings> {
     let mut answer = Answer {
+        takes_sparse,
         builder: EmbeddingsBuilder::new(inputs),
         scratch: Vec::new(),
         by_index: 0,
@@ -41,6 +54,7 @@ pub(in crate::openai) fn decode(head: &Head, body: &[u8], inputs: usize) -> Resu
 
 /// What has been read so far.
 struct Answer {
+    takes_sparse: bool,
     builder: EmbeddingsBuilder,
     /// The vector being read; its room is used again for the next.
     scratch: Vec<f32>,
@@ -72,15 +86,19 @@ impl Answer {
     fn item(&mut self, json: &mut Cursor<'_>) -> Parsed<()> {
         self.scratch.clear();
         let mut index: Option<u64> = None;
+        let mut sparse = None;
         json.object(|json, name| {
             match name {
                 "index" => index = json.value()?,
+                "embedding" if self.takes_sparse && json.peek() == Some(b'{') => {
+                    sparse = Some(json.value()?);
+                }
                 "embedding" => vector(json, &mut self.scratch)?,
                 _ => _ = json.value::<IgnoredAny>()?,
             }
             Ok(())
         })?;
-        self.place(index).map_err(|e| {
+        self.place(index, sparse).map_err(|e| {
             let told = e.message().to_owned();
             self.wrong.get_or_insert(e);
             told
@@ -88,7 +106,7 @@ impl Answer {
     }
 
     /// Puts the vector just read where it belongs: by its index, or by its position where no item has one.
-    fn place(&mut self, index: Option<u64>) -> Result<()> {
+    fn place(&mut self, index: Option<u64>, sparse: Option<Sparse>) -> Result<()> {
         let position = self.by_index + self.by_position;
         let at = match index {
             Some(index) => {
@@ -104,8 +122,20 @@ impl Answer {
             let what = "some embeddings have an index and some have none";
             return Err(Error::new(Kind::InvalidResponse, what).with_item(position));
         }
-        self.builder.put(at, &self.scratch)
+        match sparse {
+            Some(Sparse { indices, values }) => self
+                .builder
+                .put_sparse(at, SparseVector { indices, values }),
+            None => self.builder.put(at, &self.scratch),
+        }
     }
+}
+
+/// A sparse vector as it travels.
+#[derive(Deserialize)]
+struct Sparse {
+    indices: Vec<u32>,
+    values: Vec<f32>,
 }
 
 /// The numbers of the value here, appended to a buffer.

@@ -3,7 +3,7 @@ use antfly_framework::provider::Head;
 use antfly_framework::{Kind, Result};
 use http::{HeaderMap, HeaderValue};
 
-use super::super::answer::decode;
+use super::decode;
 
 fn head(content_type: &'static str) -> Head {
     let mut headers = HeaderMap::new();
@@ -20,7 +20,7 @@ fn read(body: &str) -> Result<Generation> {
 
 #[test]
 fn the_specified_answer_is_read() {
-    let g = read(include_str!("../../fixtures/chat.json")).unwrap();
+    let g = read(include_str!("fixtures/chat.json")).unwrap();
     assert_eq!(
         (g.text.as_str(), g.finish_reason),
         ("Hello!", Some(FinishReason::Stop))
@@ -43,7 +43,7 @@ fn the_specified_answer_is_read() {
 
 #[test]
 fn tool_calls_come_in_their_order_beside_no_text() {
-    let g = read(include_str!("../../fixtures/chat_tools.json")).unwrap();
+    let g = read(include_str!("fixtures/chat_tools.json")).unwrap();
     assert_eq!(
         (g.text.as_str(), g.finish_reason),
         ("", Some(FinishReason::ToolCalls))
@@ -125,6 +125,22 @@ fn e01_a_page_is_an_invalid_answer_whatever_its_header_says() {
             "{e}"
         );
     }
+}
+
+#[test]
+fn content_that_is_no_text_is_an_error_and_no_silence() {
+    for content in ["5", "-1", "1.5", "true", "[5]", r#"["a",[1]]"#] {
+        let body = format!(
+            r#"{{"choices":[{{"message":{{"content":{content}}},"finish_reason":"stop"}}]}}"#
+        );
+        let e = read(&body).unwrap_err();
+        assert_eq!(e.kind(), Kind::InvalidResponse, "{content}");
+        assert!(e.message().contains("what is said") || e.message().contains("a part"), "{e}");
+    }
+    // Reasoning is beside the answer: one of another form costs nothing.
+    let body = r#"{"choices":[{"message":{"content":"a","reasoning":5,"reasoning_content":"hm"}}]}"#;
+    let g = read(body).unwrap();
+    assert_eq!((g.text.as_str(), g.reasoning.as_deref()), ("a", Some("hm")));
 }
 
 #[test]

@@ -5,18 +5,27 @@ use antfly_framework::generate::{GenerateRequest, ResponseFormat, Tool, ToolChoi
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::Owned;
 use super::message::{self, WireMessage};
 
 /// Where a request goes decides the spelling of a few fields.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::openai) struct Dialect {
-    /// OpenAI's own endpoint: `max_completion_tokens` and no file by URL. Elsewhere the older `max_tokens`.
-    pub(in crate::openai) own: bool,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    not(all(feature = "openai", feature = "antfly")),
+    expect(dead_code, reason = "each adapter has its own")
+)]
+pub(crate) enum Dialect {
+    /// OpenAI's own endpoint: `max_completion_tokens`, and no file by URL.
+    OpenAi,
+    /// Servers elsewhere: the older `max_tokens`.
+    Compatible,
+    /// Antfly: `max_tokens`, and media other than images as `media` parts.
+    Antfly,
 }
 
 /// The body. What is `None` or empty is left out.
 #[derive(Serialize)]
-pub(in crate::openai) struct ChatBody<'a> {
+pub(crate) struct ChatBody<'a> {
     model: &'a str,
     messages: Vec<WireMessage<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,7 +84,7 @@ struct WireFunction<'a> {
 
 /// The fields [`ChatBody`] writes or owns, with what to use instead. `extra_body` may not hold them: they decide what is asked, how
 /// many answers come, or what an attempt costs.
-pub(in crate::openai) const OWNED: &[(&str, &str)] = &[
+pub(crate) const OWNED: &Owned = &[
     ("model", "the entry's `model`"),
     ("messages", "the request's messages"),
     ("prompt", "the request's messages"),
@@ -100,19 +109,19 @@ pub(in crate::openai) const OWNED: &[(&str, &str)] = &[
 ];
 
 impl<'a> ChatBody<'a> {
-    pub(in crate::openai) fn new(
+    pub(crate) fn new(
         model: &'a str,
         request: &'a GenerateRequest,
         extra: &'a Map<String, Value>,
         dialect: Dialect,
         stream: bool,
     ) -> Result<Self> {
-        let cap = |own: bool| request.max_tokens.filter(|_| dialect.own == own);
+        let own = dialect == Dialect::OpenAi;
         Ok(ChatBody {
             model,
-            messages: message::messages(&request.messages, !dialect.own)?,
-            max_completion_tokens: cap(true),
-            max_tokens: cap(false),
+            messages: message::messages(&request.messages, dialect)?,
+            max_completion_tokens: request.max_tokens.filter(|_| own),
+            max_tokens: request.max_tokens.filter(|_| !own),
             temperature: request.temperature,
             top_p: request.top_p,
             top_k: request.top_k,

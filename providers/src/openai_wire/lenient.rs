@@ -1,12 +1,13 @@
 //! Field types that take what servers really send: null, a number for a word, a list for a text.
 //!
-//! None of them ever fails on a value of another type: it reads as absent, as an extra field would.
+//! All but one never fail on a value of another type: it reads as absent, as an extra field would. The exception is [`Text`],
+//! what was said: a number there must not pass for silence.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// A text; a list of parts reads as the text of its parts.
+/// A text; a list of parts reads as the text of its parts, null as none. Anything else is an error.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Text(pub(super) String);
 
@@ -74,7 +75,7 @@ impl<'de> Deserialize<'de> for Text {
         impl<'de> Visitor<'de> for V {
             type Value = Text;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a text or a list of parts")
+                f.write_str("a text or a list of parts as what is said")
             }
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Text, E> {
                 Ok(Text(text.to_owned()))
@@ -92,12 +93,6 @@ impl<'de> Deserialize<'de> for Text {
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Text, A::Error> {
                 PartVisitor.visit_map(map).map(|part| Text(part.0))
             }
-            absent!(
-                visit_bool(bool),
-                visit_u64(u64),
-                visit_i64(i64),
-                visit_f64(f64)
-            );
             absent!(unit);
         }
         d.deserialize_any(V)
@@ -140,14 +135,7 @@ impl<'de> Visitor<'de> for PartVisitor {
             .is_none_or(|kind| matches!(kind.as_str(), "text" | "output_text"));
         Ok(Part(if is_text { text.0 } else { String::new() }))
     }
-    absent!(
-        visit_bool(bool),
-        visit_u64(u64),
-        visit_i64(i64),
-        visit_f64(f64)
-    );
     absent!(unit);
-    absent!(seq);
 }
 
 /// A string, or nothing.

@@ -27,7 +27,7 @@ fn base64_of(numbers: &[f32]) -> String {
 
 #[test]
 fn the_specified_answer_is_read() {
-    let body = include_bytes!("../fixtures/embeddings.json");
+    let body = include_bytes!("fixtures/embeddings.json");
     let e = decode(&head(), body, 2).unwrap();
     assert_eq!((e.len(), e.dim()), (2, 3));
     assert_eq!(
