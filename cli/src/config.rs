@@ -16,9 +16,23 @@ const SECTIONS: [(&str, Operation); 3] = [
     ("rerankers", Operation::Rerank),
 ];
 
-/// A builder of clients that know every plugin of this binary.
+/// A builder of clients that know every plugin of this binary and, where it was built with them, the models in this process.
 pub(crate) fn client_builder() -> Result<ClientBuilder, Fatal> {
-    Ok(antfly_providers::client_builder()?)
+    Ok(with_engine(antfly_providers::client_builder()?)?)
+}
+
+#[cfg(feature = "in-process")]
+fn with_engine(builder: ClientBuilder) -> Result<ClientBuilder, Error> {
+    use antfly_providers::{Env, in_process::Engine};
+    Ok(match Engine::from_env(&Env::process())? {
+        Some(engine) => builder.engine(std::sync::Arc::new(engine)),
+        None => builder,
+    })
+}
+
+#[cfg(not(feature = "in-process"))]
+fn with_engine(builder: ClientBuilder) -> Result<ClientBuilder, Error> {
+    Ok(builder)
 }
 
 /// A configuration's text and where it came from.

@@ -2,10 +2,9 @@
 //!
 //! Nothing is ignored here: a field that is not known is an error that names the nearest one.
 
+use antfly_framework::config::GenerateOptions;
 use antfly_framework::content::Part;
-use antfly_framework::{
-    Error, GenerateRequest, Message, ResponseFormat, Role, Tool, ToolCall, ToolChoice,
-};
+use antfly_framework::{Error, GenerateRequest, Message, Role, ToolCall};
 use base64::Engine as _;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -22,27 +21,12 @@ pub(crate) fn parse(line: &Line) -> (Id, Result<GenerateRequest, Error>) {
     (id, request)
 }
 
+/// The fields of a line that are no options.
+const OWN: [&str; 4] = ["id", "prompt", "messages", "extra_body"];
+
 fn request(fields: &Fields<'_>) -> Result<GenerateRequest, Error> {
-    fields.only(
-        "",
-        &[
-            "id",
-            "prompt",
-            "messages",
-            "max_tokens",
-            "temperature",
-            "top_p",
-            "top_k",
-            "frequency_penalty",
-            "presence_penalty",
-            "stop",
-            "seed",
-            "tools",
-            "tool_choice",
-            "response_format",
-            "extra_body",
-        ],
-    )?;
+    let known = [&OWN, GenerateOptions::NAMES].concat();
+    fields.only("", &known)?;
     let prompt: Option<String> = fields.read("", "prompt")?;
     let turns: Option<Vec<&RawValue>> = list(fields, "", "messages")?;
     let messages = match (prompt, turns) {
@@ -52,33 +36,48 @@ fn request(fields: &Fields<'_>) -> Result<GenerateRequest, Error> {
         (Some(_), Some(_)) => return Err(invalid("prompt and messages exclude each other")),
         (None, None) => return Err(invalid("the item has neither prompt nor messages")),
     };
+    // Every option by its name, so that one more can't be forgotten here.
+    let GenerateOptions {
+        max_tokens,
+        temperature,
+        top_p,
+        top_k,
+        frequency_penalty,
+        presence_penalty,
+        stop,
+        seed,
+        tools,
+        tool_choice,
+        response_format,
+    } = options(fields)?;
     Ok(GenerateRequest {
         messages,
-        tools: match list(fields, "", "tools")? {
-            Some(tools) => each("tools", tools, |raw, at| shaped(raw, at, Tool::from_json))?,
-            None => Vec::new(),
-        },
-        tool_choice: option(fields, "tool_choice", ToolChoice::from_json)?,
-        response_format: option(fields, "response_format", ResponseFormat::from_json)?,
-        max_tokens: match fields.read("", "max_tokens")? {
-            Some(0) => return Err(invalid("max_tokens: it must be positive")),
-            tokens => tokens,
-        },
-        temperature: fields.read("", "temperature")?,
-        top_p: fields.read("", "top_p")?,
-        top_k: fields.read("", "top_k")?,
-        frequency_penalty: fields.read("", "frequency_penalty")?,
-        presence_penalty: fields.read("", "presence_penalty")?,
-        stop: match given(fields, "stop") {
-            None => Vec::new(),
-            Some(raw) if raw.get().starts_with('"') => vec![read(raw.get(), "stop")?],
-            Some(raw) => read(raw.get(), "stop")?,
-        },
-        seed: fields.read("", "seed")?,
+        tools,
+        tool_choice,
+        response_format,
+        max_tokens,
+        temperature,
+        top_p,
+        top_k,
+        frequency_penalty,
+        presence_penalty,
+        stop,
+        seed,
         extra_body: fields
             .read::<Map<String, Value>>("", "extra_body")?
             .unwrap_or_default(),
     })
+}
+
+/// The options, read as those of an entry are.
+fn options(fields: &Fields<'_>) -> Result<GenerateOptions, Error> {
+    let mut options = Map::new();
+    for name in fields.names().filter(|name| !OWN.contains(name)) {
+        if let Some(value) = fields.read::<Value>("", name)? {
+            options.insert(name.to_owned(), value);
+        }
+    }
+    GenerateOptions::from_json("", &Value::Object(options)).map_err(|e| invalid(e.message()))
 }
 
 fn user(prompt: String, at: &str) -> Result<Message, Error> {
@@ -227,25 +226,6 @@ fn tool_call(raw: &RawValue, at: &str) -> Result<ToolCall, Error> {
     })
 }
 
-/// A field that the library itself knows how to read.
-fn option<T>(
-    fields: &Fields<'_>,
-    name: &str,
-    from_json: fn(&Value) -> Result<T, String>,
-) -> Result<Option<T>, Error> {
-    given(fields, name)
-        .map(|raw| shaped(raw, name, from_json))
-        .transpose()
-}
-
-fn shaped<T>(
-    raw: &RawValue,
-    at: &str,
-    from_json: fn(&Value) -> Result<T, String>,
-) -> Result<T, Error> {
-    from_json(&read(raw.get(), at)?).map_err(|problem| invalid(format!("{at}: {problem}")))
-}
-
 /// A field's value, unless it is left out or `null`.
 fn given<'a>(fields: &Fields<'a>, name: &str) -> Option<&'a RawValue> {
     fields.get(name).filter(|raw| raw.get() != "null")
@@ -284,6 +264,7 @@ fn each<T>(
 mod tests {
     use super::*;
     use antfly_framework::content::MediaKind;
+    use antfly_framework::{ResponseFormat, ToolChoice};
 
     fn get(text: &str) -> Result<GenerateRequest, Error> {
         parse(&Line {
@@ -342,10 +323,15 @@ mod tests {
         assert_eq!(good(r#"{"prompt": "hi", "seed": null}"#).seed, None);
         assert_eq!(
             bad(r#"{"prompt": "hi", "max_tokens": 0}"#),
-            "max_tokens: it must be positive"
+            "max_tokens: 0 is not allowed; an integer from 1 to 4294967295 is"
         );
         assert!(
-            bad(r#"{"prompt": "hi", "max_tokens": -1}"#).starts_with("max_tokens: invalid value")
+            bad(r#"{"prompt": "hi", "max_tokens": -1}"#)
+                .starts_with("max_tokens: -1 is not allowed")
+        );
+        assert!(
+            bad(r#"{"prompt": "hi", "temperature": "hot"}"#)
+                .starts_with("temperature: \"hot\" is not allowed")
         );
         assert_eq!(
             bad(r#"{"prompt": "hi", "max_token": 1}"#),

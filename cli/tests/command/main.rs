@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // A test that can't go on says so by failing.
 
+mod antfly;
 mod check;
 mod embed;
 mod generate;
