@@ -22,6 +22,8 @@ use aws_smithy_runtime_api::client::auth::AuthSchemeId;
 use aws_smithy_types::body::SdkBody;
 use bytes::Bytes;
 use secrecy::ExposeSecret as _;
+use tracing::instrument::WithSubscriber as _;
+use tracing::subscriber::NoSubscriber;
 
 use super::connect::Connectors;
 use super::credentials::causes;
@@ -51,7 +53,6 @@ impl Call {
 }
 
 /// The SDK's client, with everything switched off that would send, wait or remember on its own account.
-#[derive(Debug)]
 pub(super) struct Engine {
     client: Client,
     connectors: Connectors,
@@ -84,8 +85,19 @@ impl Engine {
         })
     }
 
-    /// Sends one request.
+    /// Sends one request. The SDK logs heads of requests and answers whole, so it is not heard: the framework logs the attempt.
     pub(super) async fn send(
+        &self,
+        prepared: &Prepared,
+        credential: &Credential,
+        attempt: Attempt,
+    ) -> Result<Reply> {
+        self.send_aloud(prepared, credential, attempt)
+            .with_subscriber(NoSubscriber::new())
+            .await
+    }
+
+    async fn send_aloud(
         &self,
         prepared: &Prepared,
         credential: &Credential,

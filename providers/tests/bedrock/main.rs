@@ -8,6 +8,7 @@
 
 mod attempts;
 mod botocore;
+mod conformance;
 mod converse;
 mod credentials;
 mod embed;

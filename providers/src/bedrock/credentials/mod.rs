@@ -17,6 +17,8 @@ use antfly_framework::secret::ResolvedSecret;
 use antfly_framework::{Error, Kind, Result};
 use aws_credential_types::Credentials;
 use secrecy::SecretString;
+use tracing::instrument::WithSubscriber as _;
+use tracing::subscriber::NoSubscriber;
 
 pub(super) use profile::Profiles;
 pub(super) use source::{BEARER, Source};
@@ -49,9 +51,10 @@ impl Loader {
         if let Source::Bearer = self.source {
             return Credential::of_key(self.bearer.as_ref()).await;
         }
-        let (keys, steady) = match self.once().await {
+        // What the SDK logs of its requests and answers here holds tokens: it is not heard.
+        let (keys, steady) = match self.once().with_subscriber(NoSubscriber::new()).await {
             // A connection that breaks is tried once more, at once: nothing here waits on a clock of its own.
-            Err(e) if e.is_retryable() => self.once().await,
+            Err(e) if e.is_retryable() => self.once().with_subscriber(NoSubscriber::new()).await,
             loaded => loaded,
         }
         .map_err(|e| {

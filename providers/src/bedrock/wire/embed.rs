@@ -46,10 +46,10 @@ impl Model {
             Model::TitanImage
         } else if has("titan-embed-text-v1") || has("titan-embed-g1-text") {
             Model::TitanV1
-        } else if has("cohere.embed-v4") {
-            Model::CohereV4
-        } else if has("cohere.embed-") {
+        } else if has("cohere.embed-english-v3") || has("cohere.embed-multilingual-v3") {
             Model::CohereV3
+        } else if has("cohere.embed-v") {
+            Model::CohereV4
         } else if id.starts_with("arn:") && !has(":foundation-model/") {
             Model::Opaque
         } else {

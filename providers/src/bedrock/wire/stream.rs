@@ -14,6 +14,8 @@ use aws_sdk_bedrockruntime::types::{
 use aws_smithy_types::event_stream::{Message, RawMessage};
 use futures::stream::BoxStream;
 use futures::{FutureExt as _, StreamExt as _};
+use tracing::instrument::WithSubscriber as _;
+use tracing::subscriber::NoSubscriber;
 
 use super::super::credentials::causes;
 use super::super::error;
@@ -38,7 +40,8 @@ pub(in crate::bedrock) fn events(
         ended: false,
     };
     futures::stream::unfold(reader, |mut reader| async move {
-        let next = reader.next().await?;
+        // The SDK logs events whole: it is not heard here either.
+        let next = reader.next().with_subscriber(NoSubscriber::new()).await?;
         Some((next, reader))
     })
     .boxed()
