@@ -2,4 +2,6 @@
 #![forbid(unsafe_code)]
 #![allow(missing_docs, clippy::unwrap_used)] // A test fails by panicking.
 
+#[cfg(feature = "antfly")]
+mod antfly;
 mod openai;

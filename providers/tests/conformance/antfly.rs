@@ -1,0 +1,108 @@
+//! Antfly's wire: OpenAI's, with refusals of its own.
+
+use antfly_providers::content::{MediaKind, MediaSupport};
+use antfly_providers::testing::conformance::{KEY, Refusal, Row, Stream, Subject, Wire};
+use antfly_providers::testing::{Received, Reply};
+use antfly_providers::{Kind, Operation};
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+struct Antfly;
+
+impl Wire for Antfly {
+    fn texts(&self, request: &Received) -> Vec<String> {
+        serde_json::from_value(request.json()["input"].clone()).unwrap_or_default()
+    }
+
+    fn embeddings(&self, rows: &[Row<'_>]) -> Option<Reply> {
+        let data: Vec<_> = rows
+            .iter()
+            .map(|r| json!({"object": "embedding", "index": r.index, "embedding": r.vector}))
+            .collect();
+        Some(Reply::json(200, json!({"object": "list", "data": data})))
+    }
+
+    fn generation(&self, text: &str) -> Option<Reply> {
+        let message = json!({"role": "assistant", "content": text});
+        let choice = json!({"index": 0, "message": message, "finish_reason": "stop"});
+        Some(Reply::json(200, json!({"id": "c", "choices": [choice]})))
+    }
+
+    fn stream(&self, texts: &[&str]) -> Option<Stream> {
+        let chunk = |delta: Value, finish: Value| {
+            json!({"id": "c", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+                .to_string()
+        };
+        let deltas: Vec<_> = texts
+            .iter()
+            .map(|t| chunk(json!({ "content": t }), Value::Null))
+            .collect();
+        let finish = chunk(json!({}), json!("stop"));
+        Some(Stream::sse(deltas, vec![finish], vec!["[DONE]".to_owned()]))
+    }
+
+    fn error(&self, status: u16, message: &str) -> Reply {
+        Reply::json(status, json!({ "error": message }))
+    }
+
+    fn output_cap(&self, request: &Received) -> Option<u64> {
+        request.json()["max_tokens"].as_u64()
+    }
+
+    fn refusals(&self) -> Vec<Refusal> {
+        let told = |status| Reply::json(status, json!({"error": "no"}));
+        let row = |why: &str, status, kind, retried| {
+            Refusal::new(why, told(status), kind).retried(retried)
+        };
+        vec![
+            row("no such model", 404, Kind::NotFound, false),
+            row("no encoder", 501, Kind::Unsupported, false),
+            row("nothing loaded", 503, Kind::Overloaded, true),
+            row("an error inside a 200", 200, Kind::Server, true),
+        ]
+    }
+
+    fn stream_errors(&self) -> Vec<(Bytes, Kind)> {
+        vec![(Bytes::from("data: {\"error\":\"no\"}\n\n"), Kind::Server)]
+    }
+
+    fn request_id_header(&self) -> Option<&'static str> {
+        Some("x-request-id")
+    }
+}
+
+fn subject(operation: Operation, media: &'static [MediaKind]) -> Subject {
+    Subject::new(
+        antfly_providers::antfly::PLUGIN,
+        operation,
+        |server| json!({"provider": "antfly", "model": "m", "url": server, "api_key": KEY}),
+    )
+    .scope(move |server| {
+        vec![
+            ("provider", "antfly".to_owned()),
+            ("endpoint", format!("{server}/ai/v1")),
+            ("operation", operation.as_str().to_owned()),
+            ("model", "m".to_owned()),
+            ("credential", "literal:*".to_owned()),
+        ]
+    })
+    .media(MediaSupport::Kinds(media))
+}
+
+#[test]
+fn antfly_embed_conforms() {
+    const MEDIA: &[MediaKind] = &[MediaKind::Image, MediaKind::Audio, MediaKind::Video];
+    subject(Operation::Embed, MEDIA).check(Antfly).assert();
+}
+
+#[test]
+fn antfly_generate_conforms() {
+    const MEDIA: &[MediaKind] = &[
+        MediaKind::Image,
+        MediaKind::Audio,
+        MediaKind::Video,
+        MediaKind::File,
+    ];
+    let generate = subject(Operation::Generate, MEDIA).default_output_cap(256);
+    generate.check(Antfly).assert();
+}
