@@ -68,3 +68,48 @@ pub fn vectors() -> Server {
         Reply::json(200, json!(vec![vec![0.5, 0.25]; texts]))
     })
 }
+
+/// Bedrock's runtime endpoint: Titan embeddings, and Converse as a stream of binary frames.
+pub fn bedrock() -> Server {
+    Server::with(|request| {
+        if request.path.ends_with("/invoke") {
+            let numbers = request.json()["dimensions"].as_u64().unwrap_or(1024);
+            let vector: Vec<f64> = (0..numbers).map(|i| 1.0 / (1.0 + i as f64)).collect();
+            return Reply::json(200, json!({"embedding": vector, "inputTextTokenCount": 1}));
+        }
+        let frames = [
+            ("messageStart", json!({"role": "assistant"})),
+            (
+                "contentBlockDelta",
+                json!({"contentBlockIndex": 0, "delta": {"text": "Limits "}}),
+            ),
+            (
+                "contentBlockDelta",
+                json!({"contentBlockIndex": 0, "delta": {"text": "are kept."}}),
+            ),
+            ("messageStop", json!({"stopReason": "end_turn"})),
+            (
+                "metadata",
+                json!({"usage": {"inputTokens": 5, "outputTokens": 3, "totalTokens": 8}}),
+            ),
+        ];
+        frames.iter().fold(
+            Reply::stream(200, "application/vnd.amazon.eventstream"),
+            |reply, (name, payload)| reply.chunk(frame(name, payload)),
+        )
+    })
+}
+
+fn frame(name: &str, payload: &Value) -> Vec<u8> {
+    use aws_smithy_types::event_stream::{Header, HeaderValue, Message};
+    let header = |name: &'static str, value: &str| {
+        Header::new(name, HeaderValue::String(value.to_owned().into()))
+    };
+    let message = Message::new(payload.to_string().into_bytes())
+        .add_header(header(":message-type", "event"))
+        .add_header(header(":event-type", name));
+    let mut bytes = Vec::new();
+    aws_smithy_eventstream::frame::write_message_to(&message, &mut bytes)
+        .expect("a small message fits a frame");
+    bytes
+}

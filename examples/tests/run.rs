@@ -69,6 +69,22 @@ fn secret_store_uses_the_rotated_key_in_the_same_scope() {
 }
 
 #[test]
+fn bedrock_embeds_and_streams_through_the_sdk() {
+    let text = run("bedrock");
+    for line in [
+        "credential: env:AWS_ACCESS_KEY_ID",
+        "region: eu-west-1",
+        "embed: 3 vectors of 256 numbers in 3 admitted requests",
+        "delta: \"Limits \"",
+        "delta: \"are kept.\"",
+        "finish: stop",
+        "requests at the server: 4",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+}
+
+#[test]
 fn snapshot_shows_the_scope() {
     let text = run("snapshot");
     assert!(

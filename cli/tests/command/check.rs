@@ -3,7 +3,7 @@
 use antfly_framework::testing::{Reply, Server};
 use serde_json::{Value, json};
 
-use crate::support::{Folder, run, text};
+use crate::support::{Folder, command, json_lines, run, text};
 
 #[test]
 fn every_entry_is_shown_with_its_effective_scope_and_policy() {
@@ -55,6 +55,44 @@ fn every_entry_is_shown_with_its_effective_scope_and_policy() {
     .map(|name| first.find(name).unwrap())
     .into();
     assert!(places.is_sorted(), "{first}");
+}
+
+#[test]
+fn a_bedrock_entry_shows_its_region_and_where_its_credentials_come_from() {
+    let folder = Folder::new();
+    let profiles = "[profile prod]\nregion = eu-central-1\naws_access_key_id = id\naws_secret_access_key = s3cr3t\n";
+    std::fs::write(folder.path("aws"), profiles).unwrap();
+    let aws = text(&folder.path("aws"));
+    let document = json!({
+        "embedders": {"docs": {"provider": "bedrock", "model": "amazon.titan-embed-text-v2:0", "profile": "prod"}},
+        "generators": {"writer": {"provider": "bedrock", "model": "amazon.nova-lite-v1:0", "region": "us-west-2"}},
+    });
+    let config = text(&folder.write("config.json", document));
+    let env = [
+        ("AWS_CONFIG_FILE", aws.as_str()),
+        ("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:9"),
+    ];
+    let out = command(&["check", "--config", &config])
+        .envs(env)
+        .output()
+        .unwrap();
+    let (stdout, stderr) = (
+        String::from_utf8(out.stdout).unwrap(),
+        String::from_utf8(out.stderr).unwrap(),
+    );
+    assert_eq!(out.status.code(), Some(0), "{stderr}");
+    let got = json_lines(&stdout);
+    let docs = &got[0]["scope"];
+    assert_eq!(docs["region"], "eu-central-1");
+    assert_eq!(docs["credential"], "aws-profile:prod");
+    assert_eq!(
+        docs["endpoint"],
+        "https://bedrock-runtime.eu-central-1.amazonaws.com"
+    );
+    let writer = &got[1]["scope"];
+    assert_eq!(writer["region"], "us-west-2");
+    assert_eq!(writer["credential"], "aws-instance-role:http://127.0.0.1:9");
+    assert!(!stdout.contains("s3cr3t") && !stderr.contains("s3cr3t"));
 }
 
 #[test]
