@@ -70,6 +70,8 @@ fn plugins() -> &'static [Plugin] {
         openai::PLUGIN,
         #[cfg(feature = "bedrock")]
         bedrock::PLUGIN,
+        #[cfg(feature = "vertex")]
+        vertex::PLUGIN,
         #[cfg(feature = "gemini")]
         gemini::PLUGIN,
         #[cfg(feature = "antfly-reranker")]

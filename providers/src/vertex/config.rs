@@ -1,0 +1,76 @@
+//! How an entry becomes an adapter: place, credentials, and how its model embeds; and what such an entry can't say.
+
+use std::sync::Arc;
+
+use antfly_framework::config::{EntryConfig, Env};
+use antfly_framework::content::MediaSupport;
+use antfly_framework::provider::{Declared, Identity, Operation, Provider, Setup, TokenCost};
+use antfly_framework::{Error, Result};
+use http::HeaderValue;
+use serde_json::Map;
+
+use super::credentials::Tokens;
+use super::place::Place;
+use super::wire::{Embedding, rank};
+use super::{Vertex, source};
+use crate::google::generate::body;
+use crate::google::{DEFAULT_OUTPUT_CAP, GEMINI_MEDIA};
+
+/// The adapter of an entry. Opens no connection.
+pub(super) fn resolve(setup: &Setup<'_>) -> Result<Arc<dyn Provider>> {
+    Ok(Arc::new(adapter(setup.entry, setup.env)?))
+}
+
+pub(super) fn adapter(entry: &EntryConfig, env: &Env) -> Result<Vertex> {
+    entry.refuse_fields_not_in(&["url", "project_id", "location", "credentials_path"])?;
+    let place = Place::of(entry, env)?;
+    let mut embedding = Embedding::default();
+    let mut rank_extra = Map::new();
+    let media = match entry.operation {
+        Operation::Embed => {
+            embedding = Embedding::of(entry, &place.model)?;
+            embedding.media()
+        }
+        Operation::Rerank => {
+            rank_extra = rank::RULES.of_entry(entry)?.beside;
+            MediaSupport::None
+        }
+        _ => {
+            body::RULES.of_entry(entry)?;
+            GEMINI_MEDIA
+        }
+    };
+    let found = source::find(entry, env)?;
+    let mut identity = Identity::new(entry, &place.endpoint)
+        .with("project_id", &place.project)
+        .with("location", &place.location);
+    identity.model.clone_from(&place.model);
+    // Where another project pays, its quota is the one that counts.
+    let other = found.quota_project.filter(|quota| *quota != place.project);
+    if let Some(quota) = &other {
+        identity = identity.with("quota_project", quota);
+    }
+    let quota_project = other.map(|quota| {
+        HeaderValue::from_str(&quota)
+            .map_err(|_| Error::config("quota_project_id", "no header can carry this value"))
+    });
+    let declared = Declared::new(
+        identity,
+        found.source.identity(),
+        TokenCost::Text,
+        media,
+        DEFAULT_OUTPUT_CAP,
+    );
+    Ok(Vertex {
+        declared,
+        place,
+        tokens: Tokens::new(found.source),
+        quota_project: quota_project.transpose()?,
+        embedding,
+        rank_extra,
+    })
+}
+
+#[cfg(test)]
+#[path = "config_tests.rs"]
+mod tests;

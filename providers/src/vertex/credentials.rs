@@ -1,0 +1,263 @@
+//! Tokens through google-cloud-auth.
+//!
+//! It refreshes in the background, minutes before a token expires, on the runtime its credentials were built on; once that runtime
+//! is gone it panics in whoever asks. So its credentials live on a small runtime of this module's own, which outlives every caller's.
+//! A token that is there is handed out at the first poll; one that must be fetched is fetched by a task there, within a bound.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use antfly_framework::http::{Redactor, clip};
+use antfly_framework::provider::Freshness;
+use antfly_framework::{Error, Kind, Result};
+use google_cloud_auth::credentials::{
+    AccessTokenCredentials, external_account, external_account_authorized_user, impersonated, mds,
+    service_account, user_account,
+};
+use google_cloud_auth::errors::CredentialsError;
+use secrecy::SecretString;
+use serde_json::Value;
+use tokio::runtime::Handle;
+
+use super::source::{FileKind, Source};
+
+const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
+/// How long a token endpoint may take before its credentials are given up and built anew by whoever asks next.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The longest account of what went wrong.
+const MESSAGE_BYTES: usize = 600;
+
+/// The tokens of one source.
+pub(super) struct Tokens {
+    source: Source,
+    built: Mutex<Option<Arc<Built>>>,
+}
+
+/// Credentials of google-cloud-auth, and the secrets that no error may show.
+struct Built {
+    credentials: AccessTokenCredentials,
+    redactor: Redactor,
+}
+
+impl Tokens {
+    pub(super) fn new(source: Source) -> Self {
+        Tokens {
+            source,
+            built: Mutex::new(None),
+        }
+    }
+
+    /// A token that is good now. Ready at the first poll when one is there.
+    ///
+    /// # Errors
+    /// `auth`, or `transport` when a token endpoint can't be reached or is out of order for the moment. Either way the credentials
+    /// are built anew next time: no failure is kept.
+    pub(super) async fn token(&self, freshness: Freshness) -> Result<SecretString> {
+        let built = self.built(freshness)?;
+        let told = match poll_once(built.credentials.access_token()) {
+            Some(told) => Ok(told),
+            None => fetch(&built).await,
+        };
+        match told {
+            Ok(Ok(token)) => Ok(SecretString::from(token.token)),
+            Ok(Err(error)) => {
+                self.give_up(&built);
+                Err(failed(&error, &built.redactor))
+            }
+            Err(error) => {
+                self.give_up(&built);
+                Err(error)
+            }
+        }
+    }
+
+    /// The credentials that there are, or new ones: after a refusal, a failure, or at first.
+    fn built(&self, freshness: Freshness) -> Result<Arc<Built>> {
+        let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
+        if freshness == Freshness::Forced {
+            *built = None;
+        }
+        if let Some(built) = &*built {
+            return Ok(Arc::clone(built));
+        }
+        let new = Arc::new(build(&self.source)?);
+        *built = Some(Arc::clone(&new));
+        Ok(new)
+    }
+
+    /// Forgets credentials that failed, unless someone has built others meanwhile.
+    fn give_up(&self, failed: &Arc<Built>) {
+        let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
+        if built
+            .as_ref()
+            .is_some_and(|built| Arc::ptr_eq(built, failed))
+        {
+            *built = None;
+        }
+    }
+}
+
+/// What a future has at its first poll.
+fn poll_once<T>(future: impl Future<Output = T>) -> Option<T> {
+    let mut future = pin!(future);
+    match future
+        .as_mut()
+        .poll(&mut Context::from_waker(Waker::noop()))
+    {
+        Poll::Ready(done) => Some(done),
+        Poll::Pending => None,
+    }
+}
+
+type Told = std::result::Result<google_cloud_auth::credentials::AccessToken, CredentialsError>;
+
+/// Waits for a token on the module's own runtime, where a panic of the library's stays.
+async fn fetch(built: &Arc<Built>) -> Result<Told> {
+    let waiting = Arc::clone(built);
+    let task = runtime()?.spawn(async move {
+        tokio::time::timeout(PATIENCE, waiting.credentials.access_token()).await
+    });
+    match task.await {
+        Ok(Ok(told)) => Ok(told),
+        Ok(Err(_)) => Err(Error::new(
+            Kind::Transport,
+            format!(
+                "no token came from Google's token endpoint within {} s",
+                PATIENCE.as_secs()
+            ),
+        )),
+        Err(_) => Err(Error::new(
+            Kind::Auth,
+            "google-cloud-auth could not use what the token endpoint answered",
+        )),
+    }
+}
+
+fn failed(error: &CredentialsError, redactor: &Redactor) -> Error {
+    let mut said = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(next) = cause {
+        let words = next.to_string();
+        if !said.contains(&words) {
+            said = format!("{said}: {words}");
+        }
+        cause = next.source();
+    }
+    let kind = if error.is_transient() {
+        Kind::Transport
+    } else {
+        Kind::Auth
+    };
+    let said = redactor.scrub(&said);
+    Error::new(
+        kind,
+        format!("no token for Google: {}", clip(&said, MESSAGE_BYTES)),
+    )
+}
+
+fn build(source: &Source) -> Result<Built> {
+    install_crypto();
+    let handle = runtime()?;
+    // What is built here spawns its refresh on this runtime.
+    let _entered = handle.enter();
+    let (secrets, built) = match source {
+        Source::Metadata(host) => {
+            let builder = mds::Builder::default()
+                .with_endpoint(format!("http://{host}"))
+                .with_scopes([SCOPE]);
+            (Vec::new(), builder.build_access_token_credentials())
+        }
+        Source::File { path, kind, .. } => {
+            let file = Source::read_again(path, *kind)?;
+            let secrets = secrets(&file);
+            let built = match kind {
+                FileKind::AuthorizedUser => {
+                    user_account::Builder::new(file).build_access_token_credentials()
+                }
+                FileKind::ServiceAccount => {
+                    service_account::Builder::new(file).build_access_token_credentials()
+                }
+                FileKind::ExternalAccount => external_account::Builder::new(file)
+                    .with_scopes([SCOPE])
+                    .build_access_token_credentials(),
+                FileKind::ExternalAccountAuthorizedUser => {
+                    external_account_authorized_user::Builder::new(file)
+                        .build_access_token_credentials()
+                }
+                FileKind::ImpersonatedServiceAccount => {
+                    impersonated::Builder::new(file).build_access_token_credentials()
+                }
+            };
+            (secrets, built)
+        }
+    };
+    let redactor = Redactor::new(secrets);
+    match built {
+        Ok(credentials) => Ok(Built {
+            credentials,
+            redactor,
+        }),
+        Err(error) => Err(Error::new(
+            Kind::Auth,
+            format!(
+                "the credentials can't be used: {}",
+                clip(&redactor.scrub(&error.to_string()), MESSAGE_BYTES)
+            ),
+        )),
+    }
+}
+
+/// The secrets in a credentials file, also in the one it wraps.
+fn secrets(file: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut waiting = vec![file];
+    while let Some(value) = waiting.pop() {
+        let Some(fields) = value.as_object() else {
+            continue;
+        };
+        for (name, value) in fields {
+            match (name.as_str(), value) {
+                ("client_secret" | "refresh_token" | "private_key", Value::String(secret)) => {
+                    found.push(secret.clone());
+                }
+                (_, Value::Object(_)) => waiting.push(value),
+                _ => {}
+            }
+        }
+    }
+    found
+}
+
+/// The library's TLS needs a provider of cryptography for the process; whoever set one before keeps it.
+fn install_crypto() {
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // Another thread may have been faster, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+}
+
+/// The runtime that credentials live on: one thread for the process, started when the first token is asked for.
+fn runtime() -> Result<&'static Handle> {
+    static RUNTIME: OnceLock<std::result::Result<Handle, String>> = OnceLock::new();
+    let start = || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|e| e.to_string())?;
+        let handle = runtime.handle().clone();
+        std::thread::Builder::new()
+            .name("google-tokens".to_owned())
+            .spawn(move || runtime.block_on(std::future::pending::<()>()))
+            .map_err(|e| e.to_string())?;
+        Ok(handle)
+    };
+    RUNTIME.get_or_init(start).as_ref().map_err(|problem| {
+        Error::new(
+            Kind::Auth,
+            format!("no runtime for Google's credentials: {problem}"),
+        )
+    })
+}

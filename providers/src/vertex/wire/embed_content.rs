@@ -1,0 +1,103 @@
+//! `embedContent`: one content, which may hold media, to one vector.
+
+use antfly_framework::embed::{EmbedInput, EmbedPart, Embeddings, EmbeddingsBuilder};
+use antfly_framework::provider::Head;
+use antfly_framework::{Error, Kind, Result};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::Embedding;
+use crate::google::error::{in_band, is_error, unreadable};
+use crate::google::extra::Rules;
+use crate::google::generate::WireUsage;
+use crate::google::json::Items;
+use crate::google::media::{Files, WireContent, WirePart};
+
+/// What the body writes or owns.
+pub(super) const RULES: Rules = Rules {
+    owned: &[
+        ("model", "the entry's `model`"),
+        ("content", "the request's inputs"),
+        ("taskType", "the entry's `task_type`"),
+        ("autoTruncate", "the entry's `truncate`"),
+        ("outputDimensionality", "the entry's `dimensions`"),
+    ],
+    nested: Some((
+        "embedContentConfig",
+        &[
+            ("taskType", "the entry's `task_type`"),
+            ("title", "`extra_body.title`"),
+            ("autoTruncate", "the entry's `truncate`"),
+            ("outputDimensionality", "the entry's `dimensions`"),
+        ],
+    )),
+};
+
+/// The body.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Body<'a> {
+    content: WireContent<WirePart<'a>>,
+    embed_content_config: Map<String, Value>,
+    #[serde(flatten)]
+    extra: &'a Map<String, Value>,
+}
+
+pub(super) fn body<'a>(embedding: &'a Embedding, part: &EmbedPart<'a>) -> Result<Body<'a>> {
+    let parts = match part.inputs {
+        [EmbedInput::Text(text)] => vec![WirePart::Text(text)],
+        [EmbedInput::Parts(parts)] => Files::Vertex.parts(parts).map_err(|e| e.with_item(0))?,
+        _ => {
+            return Err(Error::new(
+                Kind::InvalidRequest,
+                "this model embeds one content a request",
+            ));
+        }
+    };
+    Ok(Body {
+        content: WireContent {
+            role: Some("user"),
+            parts,
+        },
+        embed_content_config: embedding.parameters([
+            ("taskType", embedding.task.as_deref().map(Value::from)),
+            ("title", embedding.title.as_deref().map(Value::from)),
+            (
+                "outputDimensionality",
+                part.options.dimensions.map(Value::from),
+            ),
+            ("autoTruncate", Some(embedding.truncate.into())),
+        ]),
+        extra: &embedding.beside,
+    })
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Answer {
+    embedding: Option<Vector>,
+    usage_metadata: Option<WireUsage>,
+    error: Value,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Vector {
+    values: Items<f32>,
+}
+
+/// The vector of the one content.
+pub(super) fn decode(head: &Head, body: &[u8], inputs: usize) -> Result<Embeddings> {
+    let answer: Answer =
+        serde_json::from_slice(body).map_err(|problem| unreadable(head, body, problem))?;
+    if is_error(&answer.error) {
+        return Err(in_band(head, &answer.error));
+    }
+    let mut builder = EmbeddingsBuilder::new(inputs);
+    if let Some(vector) = answer.embedding {
+        builder.put(0, &vector.values.0)?;
+    }
+    let mut vectors = builder.finish()?;
+    vectors.usage = answer.usage_metadata.and_then(WireUsage::into_usage);
+    Ok(vectors)
+}

@@ -1,0 +1,422 @@
+//! Every kind of Google credentials, against loopback token endpoints. Section K of the field reports.
+
+use antfly_providers::testing::{Gate, Reply, Server};
+use antfly_providers::{Env, Kind, Operation};
+use serde_json::{Value, json};
+
+use crate::google::*;
+use crate::support::*;
+
+/// The bearer of one generation with a credentials file of this content.
+async fn bearer_of(google: &Google, content: &Value) -> String {
+    let server = model();
+    let path = google.file(content);
+    let generator = vertex(
+        &client_of(Env::empty()),
+        &server,
+        with_file(&path, json!({})),
+    );
+    generator.generate(ask()).await.unwrap();
+    bearers(&server).remove(0)
+}
+
+#[tokio::test]
+async fn an_authorized_user_refreshes_at_its_token_endpoint() {
+    let google = Google::start();
+    assert_eq!(bearer_of(&google, &google.user()).await, "token-1");
+    let asked = &google.server.requests()[0];
+    assert_eq!(
+        (asked.method.as_str(), asked.path.as_str()),
+        ("POST", "/token")
+    );
+    assert_eq!(asked.json()["grant_type"], "refresh_token");
+    assert_eq!(asked.json()["refresh_token"], REFRESH_TOKEN);
+}
+
+#[tokio::test]
+async fn a_service_account_signs_its_own_token_and_asks_nobody() {
+    let google = Google::start();
+    let bearer = bearer_of(&google, &google.service_account()).await;
+    assert_eq!(bearer.split('.').count(), 3, "no signed token: {bearer}");
+    assert!(google.server.requests().is_empty());
+}
+
+#[tokio::test]
+async fn a_federated_account_exchanges_its_subject_token() {
+    let google = Google::start();
+    assert_eq!(bearer_of(&google, &google.federated()).await, "token-1");
+    let asked = google.server.requests();
+    let paths: Vec<_> = asked.iter().map(|request| request.path.as_str()).collect();
+    assert_eq!(paths, ["/subject", "/sts"]);
+    assert!(asked[1].text().contains("subject-sentinel"));
+}
+
+#[tokio::test]
+async fn a_federated_account_may_impersonate_a_service_account() {
+    let google = Google::start();
+    let mut file = google.federated();
+    file["service_account_impersonation_url"] =
+        google.impersonated(&json!({}))["service_account_impersonation_url"].clone();
+    assert_eq!(bearer_of(&google, &file).await, "token-2");
+    let last = google.server.requests().pop().unwrap();
+    assert!(last.path.ends_with(":generateAccessToken"), "{}", last.path);
+    assert_eq!(last.header("authorization"), Some("Bearer token-1"));
+}
+
+#[tokio::test]
+async fn a_workforce_user_refreshes_at_its_token_url() {
+    let google = Google::start();
+    assert_eq!(
+        bearer_of(&google, &google.workforce_user()).await,
+        "token-1"
+    );
+    assert_eq!(google.server.requests()[0].path, "/sts");
+}
+
+#[tokio::test]
+async fn impersonation_asks_with_the_sources_token() {
+    let google = Google::start();
+    let file = google.impersonated(&google.user());
+    assert_eq!(bearer_of(&google, &file).await, "token-2");
+    let asked = google.server.requests();
+    assert_eq!(asked[0].path, "/token");
+    assert!(asked[1].path.ends_with(":generateAccessToken"));
+    assert_eq!(asked[1].header("authorization"), Some("Bearer token-1"));
+    assert_eq!(
+        asked[1].json()["scope"],
+        json!(["https://www.googleapis.com/auth/cloud-platform"])
+    );
+}
+
+#[tokio::test]
+async fn the_metadata_server_is_asked_where_there_is_no_file() {
+    let google = Google::start();
+    let server = model();
+    let host = google.server.address().to_string();
+    let home = google.folder.path().to_str().unwrap();
+    let env = Env::from_pairs([("GCE_METADATA_HOST", host.as_str()), ("HOME", home)]);
+    let generator = vertex(&client_of(env), &server, json!({"project_id": "p-1"}));
+    let source = format!("google-metadata:{host}");
+    assert!(generator.scope().to_string().contains(&source));
+    generator.generate(ask()).await.unwrap();
+    assert_eq!(bearers(&server), ["token-1"]);
+    let asked = &google.server.requests()[0];
+    assert_eq!(asked.header("metadata-flavor"), Some("Google"));
+    assert!(
+        asked
+            .path
+            .starts_with("/computeMetadata/v1/instance/service-accounts/default/token"),
+        "{}",
+        asked.path
+    );
+}
+
+#[tokio::test]
+async fn default_credentials_are_found_in_the_usual_order_and_are_the_scopes_source() {
+    let google = Google::start();
+    let user = google.user();
+    let named = google.file(&google.service_account());
+    let cloudsdk = google
+        .folder
+        .write("sdk/application_default_credentials.json", &user);
+    let home = google
+        .folder
+        .write(".config/gcloud/application_default_credentials.json", &user);
+    let folder = google.folder.path().to_str().unwrap().to_owned();
+    let sdk = format!("{folder}/sdk");
+    let all = [
+        ("GOOGLE_APPLICATION_CREDENTIALS", named.as_str()),
+        ("CLOUDSDK_CONFIG", sdk.as_str()),
+        ("HOME", folder.as_str()),
+        ("GCE_METADATA_HOST", "127.0.0.1:9"),
+    ];
+    let server = model();
+    for (skip, source) in [
+        (0, format!("google-adc:service_account:{named}")),
+        (1, format!("google-adc:authorized_user:{cloudsdk}")),
+        (2, format!("google-adc:authorized_user:{home}")),
+        (3, "google-metadata:127.0.0.1:9".to_owned()),
+    ] {
+        let env = Env::from_pairs(all[skip..].iter().copied());
+        let generator = vertex(&client_of(env), &server, json!({"project_id": "p-1"}));
+        let scope = generator.scope().to_string();
+        assert!(scope.contains(&source), "{scope} lacks {source}");
+        // A path in the entry is before them all.
+        let own = with_file(&cloudsdk, json!({"location": "global"}));
+        let own = vertex(
+            &client_of(Env::from_pairs(all[skip..].iter().copied())),
+            &server,
+            own,
+        );
+        let source = format!("google-file:{cloudsdk}");
+        assert!(own.scope().to_string().contains(&source));
+    }
+    // Nothing was asked for while the handles were built.
+    assert!(google.server.requests().is_empty() && server.requests().is_empty());
+}
+
+#[tokio::test]
+async fn a_file_that_cant_be_used_is_a_config_error_that_names_its_setting_and_not_its_content() {
+    let google = Google::start();
+    let text = |name: &str, text: &str| {
+        let path = google.folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let cases = [
+        (
+            format!("{}/none.json", google.folder.path().display()),
+            "can't be read",
+        ),
+        (
+            text("a.json", "{\"refresh_token\": \"sentinel"),
+            "is not JSON",
+        ),
+        (text("b.json", "[\"sentinel\"]"), "is not a JSON object"),
+        (
+            text("c.json", "{\"type\": \"gdch_service_account\"}"),
+            "of type \"gdch_service_account\"",
+        ),
+        (text("d.json", "{\"secret\": \"sentinel\"}"), "of type \"\""),
+    ];
+    for (path, words) in cases {
+        let entry = try_entry(
+            Operation::Generate,
+            "vertex",
+            "http://127.0.0.1:9",
+            with_file(&path, json!({})),
+        );
+        let error = client_of(Env::empty())
+            .generator(&entry.unwrap())
+            .unwrap_err();
+        assert_eq!(error.kind(), Kind::Config);
+        assert!(
+            error
+                .message()
+                .starts_with("generators.w.credentials_path: "),
+            "{error}"
+        );
+        assert!(error.message().contains(words), "{error}");
+        assert!(!error.to_string().contains("sentinel"), "{error}");
+        let env = Env::from_pairs([("GOOGLE_APPLICATION_CREDENTIALS", path.as_str())]);
+        let entry = try_entry(
+            Operation::Generate,
+            "vertex",
+            "http://127.0.0.1:9",
+            json!({"project_id": "p-1"}),
+        );
+        let error = client_of(env).generator(&entry.unwrap()).unwrap_err();
+        assert!(
+            error
+                .message()
+                .starts_with("GOOGLE_APPLICATION_CREDENTIALS: "),
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn k13_one_token_serves_many_calls() {
+    let google = Google::start();
+    let server = model();
+    let path = google.file(&google.user());
+    let generator = vertex(
+        &client_of(Env::empty()),
+        &server,
+        with_file(&path, json!({})),
+    );
+    for _ in 0..10 {
+        generator.generate(ask()).await.unwrap();
+    }
+    assert_eq!(bearers(&server), ["token-1"; 10]);
+    assert_eq!(google.given(), 1);
+}
+
+#[tokio::test]
+async fn k13_calls_that_come_together_wait_for_one_token() {
+    let gate = Gate::new();
+    let google = Google::with(3600, Some(gate.clone()));
+    let server = model();
+    let path = google.file(&google.user());
+    let generator = vertex(
+        &client_of(Env::empty()),
+        &server,
+        with_file(&path, json!({})),
+    );
+    let calls: Vec<_> = (0..8)
+        .map(|_| {
+            let generator = generator.clone();
+            tokio::spawn(async move { generator.generate(ask()).await })
+        })
+        .collect();
+    google.server.wait_for_requests(1).await;
+    gate.open();
+    for call in calls {
+        soon(call).await.unwrap().unwrap();
+    }
+    assert_eq!(google.given(), 1);
+    assert_eq!(bearers(&server), ["token-1"; 8]);
+}
+
+#[tokio::test]
+async fn a_slow_token_endpoint_holds_no_permit_and_costs_no_quota() {
+    let gate = Gate::new();
+    let google = Google::with(3600, Some(gate.clone()));
+    let server = model();
+    let path = google.file(&google.user());
+    let limits = json!({"rate_limit": {"requests_per_minute": 1, "max_concurrency": 1, "tokens_per_minute": 100_000}});
+    let generator = vertex(&client_of(Env::empty()), &server, with_file(&path, limits));
+    let call = tokio::spawn({
+        let generator = generator.clone();
+        async move { generator.generate(ask()).await }
+    });
+    google.server.wait_for_requests(1).await;
+    let scope = generator.scope_snapshot();
+    assert_eq!((scope.active, scope.queued), (0, 0));
+    assert_eq!((scope.request_debt, scope.token_debt), (0.0, 0.0));
+    assert_eq!(scope.counters.admitted, 0);
+    assert!(server.requests().is_empty());
+    gate.open();
+    soon(call).await.unwrap().unwrap();
+    // One admission for the model's request, none for the token's.
+    assert_eq!(generator.scope_snapshot().counters.admitted, 1);
+    assert_eq!((google.given(), server.requests().len()), (1, 1));
+}
+
+#[tokio::test]
+async fn a_call_may_run_out_of_time_or_be_dropped_while_its_token_is_fetched() {
+    let gate = Gate::new();
+    let google = Google::with(3600, Some(gate.clone()));
+    let server = model();
+    let path = google.file(&google.user());
+    let generator = vertex(
+        &client_of(Env::empty()),
+        &server,
+        with_file(&path, json!({"timeout_ms": 100})),
+    );
+    let error = soon(generator.generate(ask())).await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.attempts()),
+        (Kind::DeadlineExceeded, 0)
+    );
+    assert_eq!(generator.scope_snapshot().counters.admitted, 0);
+    gate.open();
+    // The fetch went on without its caller, and nobody asks twice.
+    let patient = vertex(
+        &client_of(Env::empty()),
+        &server,
+        with_file(&path, json!({})),
+    );
+    soon(patient.generate(ask())).await.unwrap();
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn k10_after_a_401_the_credentials_are_rebuilt_from_their_file_and_sent_once_more() {
+    let google = Google::start();
+    let server = Server::start([
+        Reply::json(200, fixture!("generate.json")),
+        Reply::json(401, fixture!("error_token.json")),
+        Reply::json(200, fixture!("generate.json")),
+    ]);
+    let path = google.file(&google.user());
+    // The retry that a refused token gets is beside the entry's own tries.
+    let generator = vertex(
+        &client_of(Env::empty()),
+        &server,
+        with_file(&path, json!({"retry": {"max_attempts": 1}})),
+    );
+    generator.generate(ask()).await.unwrap();
+    // Somebody signs in again: the same file, another refresh token.
+    let mut again = google.user();
+    again["refresh_token"] = json!("1//another");
+    google.file(&again);
+    generator.generate(ask()).await.unwrap();
+    assert_eq!(bearers(&server), ["token-1", "token-1", "token-2"]);
+    assert_eq!(
+        google.server.requests()[1].json()["refresh_token"],
+        "1//another"
+    );
+    assert_eq!(generator.scope_snapshot().counters.admitted, 3);
+}
+
+#[tokio::test]
+async fn k11_a_token_that_is_refused_long_before_it_expires_is_replaced() {
+    let google = Google::with(59 * 60, None);
+    let refused = json!({"error": {"code": 401, "status": "UNAUTHENTICATED", "message": "Request had invalid authentication credentials."}});
+    let server = Server::start([
+        Reply::json(401, refused),
+        Reply::json(200, fixture!("generate.json")),
+        Reply::json(200, fixture!("generate.json")),
+    ]);
+    let path = google.file(&google.user());
+    let generator = vertex(
+        &client_of(Env::empty()),
+        &server,
+        with_file(&path, json!({})),
+    );
+    generator.generate(ask()).await.unwrap();
+    generator.generate(ask()).await.unwrap();
+    // The new one is kept, and not asked for again.
+    assert_eq!(bearers(&server), ["token-1", "token-2", "token-2"]);
+    assert_eq!(google.given(), 2);
+}
+
+#[tokio::test]
+async fn k02_a_401_that_stays_is_an_auth_error_after_one_more_attempt() {
+    let google = Google::start();
+    let server = Server::always(Reply::json(401, fixture!("error_token.json")));
+    let path = google.file(&google.user());
+    let generator = vertex(
+        &client_of(Env::empty()),
+        &server,
+        with_file(&path, json!({})),
+    );
+    let error = generator.generate(ask()).await.unwrap_err();
+    assert_eq!((error.kind(), error.attempts()), (Kind::Auth, 2));
+    assert_eq!(error.code(), Some("ACCESS_TOKEN_EXPIRED"));
+    assert_eq!(bearers(&server), ["token-1", "token-2"]);
+}
+
+#[tokio::test]
+async fn a_403_is_not_cured_by_another_token() {
+    let google = Google::start();
+    let server = Server::start([Reply::json(403, fixture!("error_permission.json"))]);
+    let path = google.file(&google.user());
+    let generator = vertex(
+        &client_of(Env::empty()),
+        &server,
+        with_file(&path, json!({})),
+    );
+    let error = generator.generate(ask()).await.unwrap_err();
+    assert_eq!((error.kind(), error.attempts()), (Kind::Auth, 1));
+    assert_eq!(google.given(), 1);
+}
+
+#[tokio::test]
+async fn k03_a_token_is_refreshed_before_it_expires_without_anyone_asking() {
+    // Four minutes before the end is when a new one is fetched: here after a second.
+    let google = Google::with(241, None);
+    let server = model();
+    let path = google.file(&google.user());
+    let generator = vertex(
+        &client_of(Env::empty()),
+        &server,
+        with_file(&path, json!({})),
+    );
+    generator.generate(ask()).await.unwrap();
+    google.server.wait_for_requests(2).await;
+    google.server.wait_until_idle().await;
+    soon(async {
+        loop {
+            generator.generate(ask()).await.unwrap();
+            if bearers(&server)
+                .last()
+                .is_some_and(|token| token != "token-1")
+            {
+                break;
+            }
+        }
+    })
+    .await;
+}
