@@ -4,4 +4,6 @@
 
 #[cfg(feature = "antfly")]
 mod antfly;
+#[cfg(feature = "gemini")]
+mod gemini;
 mod openai;
