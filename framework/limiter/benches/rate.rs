@@ -1,9 +1,11 @@
 //! Whole runs on the real clock: rate reached, order kept, processor time spent, memory held.
 //!
 //! Run with `cargo bench -p antfly-limiter --bench rate`. The figures are printed; nothing is asserted, since a busy
-//! machine may stall anything.
+//! machine may stall anything. `BENCH_QUICK=1` is a quick look.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 #![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
+
+mod common;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,9 +19,14 @@ fn main() {
     if !std::env::args().any(|arg| arg == "--bench") {
         return;
     }
+    println!("{}", common::machine());
+    let count = if common::quick() { 2_000 } else { 10_000 };
     for workers in [1, 2] {
-        run("10k waiters, 5,000/s, burst 50", workers, 10_000, 50);
-        run("10k waiters, 5,000/s, burst 1", workers, 10_000, 1);
+        run(workers, count, 50);
+        run(workers, count, 1);
+    }
+    if common::quick() {
+        return;
     }
     waiters_memory();
     scopes_memory();
@@ -46,7 +53,7 @@ fn in_line(lease: &Lease, count: usize) -> Vec<Pin<Box<Admit>>> {
         .collect()
 }
 
-fn run(name: &str, workers: usize, count: usize, burst: u32) {
+fn run(workers: usize, count: usize, burst: u32) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(workers)
         .build()
@@ -59,7 +66,7 @@ fn run(name: &str, workers: usize, count: usize, burst: u32) {
     let lease = lease(policy);
     lease.cool_for(Duration::from_millis(200));
     let line = in_line(&lease, count);
-    let cpu = cpu_time();
+    let cpu = common::cpu_time();
     let granted: Vec<Instant> = runtime.block_on(async {
         let tasks: Vec<_> = line
             .into_iter()
@@ -71,7 +78,7 @@ fn run(name: &str, workers: usize, count: usize, burst: u32) {
         }
         granted
     });
-    let cpu = cpu_time().saturating_sub(cpu);
+    let cpu = common::cpu_time().saturating_sub(cpu);
     let inversions = granted.windows(2).filter(|pair| pair[1] < pair[0]).count();
     let (first, last) = (
         *granted.iter().min().unwrap(),
@@ -93,7 +100,7 @@ fn run(name: &str, workers: usize, count: usize, burst: u32) {
         })
     });
     println!(
-        "{name}, {workers} workers: {:.2} % of the rate, {inversions} inversions, {:.1} us CPU a waiter, window rule kept: {kept}",
+        "{count} waiters, 5,000/s, burst {burst}, {workers} workers: {:.2} % of the rate, {inversions} inversions, {:.1} us CPU a waiter, window rule kept: {kept}",
         100.0 * ideal / took.as_secs_f64(),
         cpu.as_micros() as f64 / count as f64,
     );
@@ -180,17 +187,4 @@ fn resident() -> usize {
         .and_then(|pages| pages.parse::<usize>().ok())
         .unwrap_or(0)
         * 4096
-}
-
-/// User and system time of the process, in ticks of 10 ms.
-fn cpu_time() -> Duration {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let fields: Vec<u64> = stat
-        .rsplit(") ")
-        .next()
-        .unwrap_or("")
-        .split(' ')
-        .map(|field| field.parse().unwrap_or(0))
-        .collect();
-    Duration::from_millis(10 * (fields.get(11).unwrap_or(&0) + fields.get(12).unwrap_or(&0)))
 }

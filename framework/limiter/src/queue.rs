@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::task::Waker;
 
 use crate::error::DeadlineCause;
-use crate::heap::{Arena, Heap};
+use crate::heap::{Arena, Heap, Spot};
 use crate::policy::Policy;
 use crate::scope::{Ahead, GRACE, Scope};
 use crate::time::{AlarmKey, Instant};
@@ -38,8 +38,8 @@ struct Slot {
     waker: Option<Waker>,
     prev: u32,
     next: u32,
-    by_deadline: u32,
-    by_slack: u32,
+    by_deadline: Spot,
+    by_slack: Spot,
     place: Place,
 }
 
@@ -129,8 +129,8 @@ impl Queue {
             waker,
             prev: NONE,
             next: NONE,
-            by_deadline: NONE,
-            by_slack: NONE,
+            by_deadline: Spot::OUT,
+            by_slack: Spot::OUT,
             place: Place::Asleep,
         };
         self.next_seq += 1;
@@ -279,7 +279,7 @@ impl Queue {
         cooldown_until: Instant,
         wakes: &mut Wakes,
     ) {
-        while let Some(id) = self.deadlines.first() {
+        while let Some(id) = self.first_deadline() {
             let deadline = self.at(id).deadline;
             let cause = match () {
                 () if deadline < now => DeadlineCause::Passed,
@@ -292,9 +292,8 @@ impl Queue {
 
     /// Fails everyone whose own cost needs longer than its deadline.
     pub(crate) fn fail_unaffordable(&mut self, now: Instant, pressure: i128, wakes: &mut Wakes) {
-        while let Some(id) = self.slacks.first() {
-            if Scope::token_slack(&self.policy, self.at(id).cost, self.at(id).deadline) >= pressure
-            {
+        while let Some(id) = self.least_slack() {
+            if slack(&self.policy, self.at(id)) >= pressure {
                 break;
             }
             self.fail(id, now, DeadlineCause::Tokens, Instant::ZERO, wakes);
@@ -303,7 +302,7 @@ impl Queue {
 
     /// Fails those whose deadline is `now` and who have not been invited in time.
     pub(crate) fn fail_late(&mut self, now: Instant, wakes: &mut Wakes) {
-        while let Some(id) = self.deadlines.first() {
+        while let Some(id) = self.first_deadline() {
             if self.at(id).deadline > now || self.at(id).place == Place::Invited {
                 break;
             }
@@ -314,13 +313,23 @@ impl Queue {
     /// When a lapse or a deadline comes next.
     pub(crate) fn next_event(&self, now: Instant) -> Option<Instant> {
         let lapse = (self.invited.head != NONE).then(|| self.at(self.invited.head).until);
-        let deadline = self.deadlines.first().map(|id| {
+        let deadline = self.first_deadline().map(|id| {
             // One that is invited may still claim at its very deadline, and fails right after.
             self.at(id)
                 .deadline
                 .max(Instant::from_nanos(now.as_nanos().saturating_add(1)))
         });
         lapse.into_iter().chain(deadline).min()
+    }
+
+    fn first_deadline(&self) -> Option<u32> {
+        self.deadlines
+            .first(|a, b| self.at(a).deadline < self.at(b).deadline)
+    }
+
+    fn least_slack(&self) -> Option<u32> {
+        let slack = |id| slack(&self.policy, self.at(id));
+        self.slacks.first(|a, b| slack(a) < slack(b))
     }
 
     pub(crate) fn watches_nothing(&self) -> bool {
@@ -344,15 +353,9 @@ impl Queue {
     }
 
     fn unwatch(&mut self, id: u32) {
-        if self.at(id).by_deadline != NONE {
-            self.deadlines.remove(&mut ByDeadline(&mut self.slots), id);
-            self.at_mut(id).by_deadline = NONE;
-        }
-        if self.at(id).by_slack != NONE {
-            self.slacks
-                .remove(&mut BySlack(&mut self.slots, &self.policy), id);
-            self.at_mut(id).by_slack = NONE;
-        }
+        self.deadlines.remove(&mut ByDeadline(&mut self.slots), id);
+        self.slacks
+            .remove(&mut BySlack(&mut self.slots, &self.policy), id);
     }
 
     /// Takes one out of line; if it was its turn, tells the next.
@@ -464,12 +467,12 @@ impl Arena for ByDeadline<'_> {
         self.0[a as usize].deadline < self.0[b as usize].deadline
     }
 
-    fn position(&self, id: u32) -> usize {
-        self.0[id as usize].by_deadline as usize
+    fn spot(&self, id: u32) -> Spot {
+        self.0[id as usize].by_deadline
     }
 
-    fn place(&mut self, id: u32, position: usize) {
-        self.0[id as usize].by_deadline = position as u32;
+    fn place(&mut self, id: u32, spot: Spot) {
+        self.0[id as usize].by_deadline = spot;
     }
 }
 
@@ -477,23 +480,21 @@ struct BySlack<'a>(&'a mut [Slot], &'a Policy);
 
 impl Arena for BySlack<'_> {
     fn before(&self, a: u32, b: u32) -> bool {
-        let slack = |id: u32| {
-            Scope::token_slack(
-                self.1,
-                self.0[id as usize].cost,
-                self.0[id as usize].deadline,
-            )
-        };
+        let slack = |id: u32| slack(self.1, &self.0[id as usize]);
         slack(a) < slack(b)
     }
 
-    fn position(&self, id: u32) -> usize {
-        self.0[id as usize].by_slack as usize
+    fn spot(&self, id: u32) -> Spot {
+        self.0[id as usize].by_slack
     }
 
-    fn place(&mut self, id: u32, position: usize) {
-        self.0[id as usize].by_slack = position as u32;
+    fn place(&mut self, id: u32, spot: Spot) {
+        self.0[id as usize].by_slack = spot;
     }
+}
+
+fn slack(policy: &Policy, slot: &Slot) -> i128 {
+    Scope::token_slack(policy, slot.cost, slot.deadline)
 }
 
 fn lapse_after(now: Instant) -> Instant {
