@@ -218,6 +218,25 @@ mod enqueue_and_grant {
         });
     }
 
+    /// Deadlines and costs of all kinds, so that most who come find their place by comparing.
+    #[divan::bench(args = WAITING, sample_size = 1000)]
+    fn antfly_with_mixed_tokens_and_deadlines(bencher: Bencher, waiting: usize) {
+        let policy = Policy::builder()
+            .max_concurrency(1)
+            .tokens_per_minute(u32::MAX)
+            .build()
+            .unwrap();
+        let lease = lease(policy);
+        let next = std::cell::Cell::new(0_u64);
+        cycle(bencher, waiting, Ok(lease.try_admit(0).unwrap()), || {
+            next.set(next.get() + 1);
+            let stir = next.get().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+            let patience = Duration::from_secs(3600 + stir % 3600);
+            let deadline = lease.time().now().saturating_add(patience);
+            lease.admit(stir % 1000, Some(deadline))
+        });
+    }
+
     #[divan::bench(args = WAITING, sample_size = 1000)]
     fn tokio_semaphore(bencher: Bencher, waiting: usize) {
         let semaphore = Arc::new(Semaphore::new(1));

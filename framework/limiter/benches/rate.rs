@@ -9,10 +9,14 @@ mod common;
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use antfly_limiter::{Admit, Instant, Lease, Limiter, Policy, ScopeKey, Time};
+use antfly_limiter::{Admit, Lease, Limiter, Policy, ScopeKey, Time};
+use tokio::runtime::Runtime;
+use tokio::sync::Notify;
 
 fn main() {
     // `cargo test` runs benches without this argument.
@@ -24,6 +28,7 @@ fn main() {
     for workers in [1, 2] {
         run(workers, count, 50);
         run(workers, count, 1);
+        floor(workers, count);
     }
     if common::quick() {
         return;
@@ -67,17 +72,10 @@ fn run(workers: usize, count: usize, burst: u32) {
     lease.cool_for(Duration::from_millis(200));
     let line = in_line(&lease, count);
     let cpu = common::cpu_time();
-    let granted: Vec<Instant> = runtime.block_on(async {
-        let tasks: Vec<_> = line
-            .into_iter()
-            .map(|admit| tokio::spawn(async move { admit.await.unwrap().admitted_at() }))
-            .collect();
-        let mut granted = Vec::new();
-        for task in tasks {
-            granted.push(task.await.unwrap());
-        }
-        granted
-    });
+    let work = line
+        .into_iter()
+        .map(|admit| async move { admit.await.unwrap().admitted_at() });
+    let granted = each_at_once(&runtime, work);
     let cpu = common::cpu_time().saturating_sub(cpu);
     let inversions = granted.windows(2).filter(|pair| pair[1] < pair[0]).count();
     let (first, last) = (
@@ -104,6 +102,76 @@ fn run(workers: usize, count: usize, burst: u32) {
         100.0 * ideal / took.as_secs_f64(),
         cpu.as_micros() as f64 / count as f64,
     );
+}
+
+/// The least that waking so many tasks can cost: a thread of its own gives a semaphore as many permits every 2 ms as
+/// 5,000 a second make.
+fn floor(workers: usize, count: usize) {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(workers)
+        .build()
+        .unwrap();
+    let semaphore = Arc::new(tokio::sync::Semaphore::new(0));
+    let line: Vec<_> = (0..count)
+        .map(|_| {
+            let mut acquire = Box::pin(semaphore.clone().acquire_owned());
+            let mut noop = Context::from_waker(Waker::noop());
+            assert!(acquire.as_mut().poll(&mut noop).is_pending());
+            acquire
+        })
+        .collect();
+    let cpu = common::cpu_time();
+    let feeding = std::thread::spawn(move || {
+        let start = std::time::Instant::now() + Duration::from_millis(200);
+        for round in 0..count.div_ceil(10) as u32 {
+            let due = start + Duration::from_millis(2) * round;
+            std::thread::sleep(due.saturating_duration_since(std::time::Instant::now()));
+            semaphore.add_permits(10);
+        }
+        common::cpu_time()
+    });
+    let work = line
+        .into_iter()
+        .map(|acquire| async move { acquire.await.unwrap().forget() });
+    each_at_once(&runtime, work);
+    let cpu = feeding.join().unwrap().saturating_sub(cpu);
+    println!(
+        "{count} waiters of a tokio semaphore fed 10 permits every 2 ms, {workers} workers: {:.1} us CPU a waiter",
+        cpu.as_micros() as f64 / count as f64,
+    );
+}
+
+/// Spawns them all; what each came to, in their order. Only the last to end wakes the one that waits for them.
+fn each_at_once<T: Send + 'static>(
+    runtime: &Runtime,
+    work: impl Iterator<Item = impl Future<Output = T> + Send + 'static>,
+) -> Vec<T> {
+    let (left, ended) = (Arc::new(AtomicUsize::new(1)), Arc::new(Notify::new()));
+    let end = |left: &AtomicUsize, ended: &Notify| {
+        if left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            ended.notify_one();
+        }
+    };
+    let tasks: Vec<_> = work
+        .map(|work| {
+            left.fetch_add(1, Ordering::Relaxed);
+            let (left, ended) = (left.clone(), ended.clone());
+            runtime.spawn(async move {
+                let result = work.await;
+                end(&left, &ended);
+                result
+            })
+        })
+        .collect();
+    end(&left, &ended);
+    runtime.block_on(async {
+        ended.notified().await;
+        let mut results = Vec::new();
+        for task in tasks {
+            results.push(task.await.unwrap());
+        }
+        results
+    })
 }
 
 fn waiters_memory() {

@@ -8,17 +8,15 @@ pub fn quick() -> bool {
     std::env::var_os("BENCH_QUICK").is_some_and(|value| value != "0")
 }
 
-/// User and system time of the process, in ticks of 10 ms.
+/// Processor time of all threads that are alive.
 pub fn cpu_time() -> Duration {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let fields: Vec<u64> = stat
-        .rsplit(") ")
-        .next()
-        .unwrap_or("")
-        .split(' ')
-        .map(|field| field.parse().unwrap_or(0))
-        .collect();
-    Duration::from_millis(10 * (fields.get(11).unwrap_or(&0) + fields.get(12).unwrap_or(&0)))
+    let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten();
+    let nanos = threads.flatten().map(|thread| {
+        let stat = std::fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
+        let running = stat.split(' ').next().unwrap_or("");
+        running.parse().unwrap_or(0)
+    });
+    Duration::from_nanos(nanos.sum())
 }
 
 /// What a figure was measured on, and how busy that was.
