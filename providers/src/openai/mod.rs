@@ -4,6 +4,7 @@
 //! needed; elsewhere it is `max_tokens`, floats, and a key if there is one. Whatever comes back is read by what it is.
 
 mod config;
+mod wire;
 
 use antfly_framework::embed::{EmbedPart, Embeddings};
 use antfly_framework::generate::{GenerateRequest, Generation};
@@ -20,8 +21,7 @@ use http::header::{AUTHORIZATION, HeaderMap};
 use serde_json::{Map, Value};
 
 use crate::openai_wire::chat::{ChatBody, Dialect};
-use crate::openai_wire::embed::EmbedBody;
-use crate::openai_wire::{self as wire, error};
+use crate::openai_wire::{answer, chat, embed, error, refuse_owned_in_request, stream, vectors};
 
 /// The plugin `openai`.
 pub const PLUGIN: Plugin = Plugin {
@@ -87,9 +87,9 @@ impl EmbedCodec for OpenAi {
     }
 
     fn prepare(&self, part: &EmbedPart<'_>) -> Result<Prepared> {
-        let body = EmbedBody {
+        let body = wire::EmbedBody {
             model: &self.model,
-            input: wire::embed::texts(part.inputs)?,
+            input: embed::texts(part.inputs)?,
             encoding_format: self.encoding_format,
             dimensions: part.options.dimensions,
             extra: &self.extra_body,
@@ -98,7 +98,7 @@ impl EmbedCodec for OpenAi {
     }
 
     fn decode(&self, head: &Head, body: Bytes, part: &EmbedPart<'_>) -> Result<Embeddings> {
-        let mut vectors = wire::vectors::decode(head, &body, part.inputs.len())?;
+        let mut vectors = vectors::decode(head, &body, part.inputs.len())?;
         vectors.request_id = self.request_id(head);
         Ok(vectors)
     }
@@ -112,7 +112,7 @@ impl GenerateCodec for OpenAi {
                 "top_k: OpenAI has no such option; servers elsewhere may",
             ));
         }
-        wire::refuse_owned_in_request(&request.extra_body, wire::chat::OWNED)?;
+        refuse_owned_in_request(&request.extra_body, chat::OWNED)?;
         let body = ChatBody::new(
             &self.model,
             request,
@@ -125,11 +125,11 @@ impl GenerateCodec for OpenAi {
     }
 
     fn decode(&self, head: &Head, body: Bytes, _request: &GenerateRequest) -> Result<Generation> {
-        wire::answer::decode(head, &body, self.request_id(head))
+        answer::decode(head, &body, self.request_id(head))
     }
 
     fn stream_decoder(&self, head: &Head, _request: &GenerateRequest) -> Box<dyn StreamDecoder> {
-        Box::new(wire::stream::Decoder::new(head))
+        Box::new(stream::Decoder::new(head))
     }
 }
 

@@ -16,6 +16,7 @@ use super::floats;
 use super::usage::WireUsage;
 
 /// The vectors of `inputs` texts.
+#[cfg(any(feature = "openai", test))]
 pub(crate) fn decode(head: &Head, body: &[u8], inputs: usize) -> Result<Embeddings> {
     decode_as(head, body, inputs, false)
 }
