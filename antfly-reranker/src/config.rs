@@ -28,7 +28,7 @@ pub(crate) fn resolve(setup: &Setup<'_>) -> Result<Arc<dyn Provider>> {
     match SERVICE.place(setup)? {
         Place::Remote(endpoint) => remote(setup, endpoint),
         Place::InProcess(engine) => {
-            let local = SERVICE.in_process(setup, engine.as_ref(), MEDIA, 0)?;
+            let local = SERVICE.in_process(setup, engine.as_ref())?;
             Ok(Arc::new(local))
         }
     }

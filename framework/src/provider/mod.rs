@@ -28,6 +28,7 @@ use futures::stream::BoxStream;
 use http::HeaderMap;
 
 use crate::config::{EntryConfig, Env};
+use crate::content::MediaSupport;
 use crate::embed::{EmbedRequest, Embeddings};
 use crate::error::Result;
 use crate::generate::{GenerateRequest, Generation, StreamEvent};
@@ -202,6 +203,10 @@ pub enum LocalAnswer {
 /// A model inside this process, with its own admission. Dropping the future or the stream cancels the work.
 #[async_trait]
 pub trait LocalProvider: fmt::Debug + Send + Sync {
+    /// What the model takes besides text.
+    fn media(&self) -> MediaSupport {
+        MediaSupport::None
+    }
     /// Runs one request; a full queue is refused at once (`overloaded`).
     async fn run(&self, request: LocalRequest) -> Result<LocalAnswer>;
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::{
     Declared, Identity, InferenceEngine, LocalProvider, Provider, Route, Setup, TokenCost,
 };
-use crate::content::MediaSupport;
 use crate::error::{Error, Result};
 use crate::http::Endpoint;
 use crate::secret::CredentialSource;
@@ -80,13 +79,7 @@ impl Service {
     ///
     /// # Errors
     /// `config` for fields that only a remote entry has, and whatever the engine says.
-    pub fn in_process(
-        &self,
-        setup: &Setup<'_>,
-        engine: &dyn InferenceEngine,
-        media: MediaSupport,
-        default_output_cap: u32,
-    ) -> Result<InProcess> {
+    pub fn in_process(&self, setup: &Setup<'_>, engine: &dyn InferenceEngine) -> Result<InProcess> {
         let entry = setup.entry;
         entry.refuse_fields_not_in(&["api_key", "model_path", "admission", "scoring"])?;
         let limits = [
@@ -112,15 +105,17 @@ impl Service {
                 ),
             ));
         }
+        let model = engine.open(entry)?;
         Ok(InProcess {
             declared: Declared::new(
                 Identity::new(entry, "in-process"),
                 CredentialSource::anonymous(),
                 TokenCost::Text,
-                media,
-                default_output_cap,
+                model.media(),
+                // There is no token budget that would need one.
+                0,
             ),
-            model: engine.open(entry)?,
+            model,
         })
     }
 }

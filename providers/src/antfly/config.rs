@@ -39,8 +39,7 @@ pub(super) fn resolve(setup: &Setup<'_>) -> Result<Arc<dyn Provider>> {
     match SERVICE.place(setup)? {
         Place::Remote(endpoint) => remote(setup, endpoint),
         Place::InProcess(engine) => {
-            let media = media(setup.entry);
-            let local = SERVICE.in_process(setup, engine.as_ref(), media, DEFAULT_OUTPUT_CAP)?;
+            let local = SERVICE.in_process(setup, engine.as_ref())?;
             Ok(Arc::new(local))
         }
     }

@@ -7,8 +7,8 @@ use antfly_providers::provider::{InferenceEngine, LocalAnswer, LocalProvider, Lo
 use antfly_providers::secret::SecretStore;
 use antfly_providers::testing::Server;
 use antfly_providers::{
-    ClientBuilder, EmbedRequest, Embeddings, EntryConfig, Error, GenerateRequest, Generation, Kind,
-    Operation, Ranked, Ranking, RerankRequest, Result,
+    ClientBuilder, EmbedInput, EmbedRequest, Embeddings, EntryConfig, Error, GenerateRequest,
+    Generation, Kind, Operation, Part, Ranked, Ranking, RerankRequest, Result,
 };
 use serde_json::{Value, json};
 
@@ -200,6 +200,19 @@ async fn in_process_no_credential_is_resolved_and_the_engine_answers() {
         .unwrap();
     assert_eq!(ranking.results[0].score, 0.5);
     assert_eq!(runs.load(Ordering::Relaxed), 3);
+}
+
+#[tokio::test]
+async fn in_process_media_is_the_models_to_take() {
+    let client = with_engine(&[]).build().unwrap();
+    let entry = entry(Operation::Embed, json!({})).unwrap();
+    let picture = EmbedInput::Parts(vec![Part::image_url("https://h/x.png")]);
+    let request = EmbedRequest {
+        inputs: vec![picture],
+        ..EmbedRequest::default()
+    };
+    let e = client.embedder(&entry).unwrap().embed(request).await;
+    assert_eq!(e.unwrap_err().kind(), Kind::MediaNotAllowed);
 }
 
 fn refused(builder: ClientBuilder, operation: Operation, extra: Value) -> Error {
