@@ -92,3 +92,32 @@ fn snapshot_shows_the_scope() {
         "{text}"
     );
 }
+
+#[test]
+fn gemini_batches_calls_tools_and_heeds_the_delay_in_a_body() {
+    let text = run("gemini");
+    for line in [
+        "embed: 2 vectors of 2 numbers in one request",
+        r#"the model calls weather({"city":"Oslo"})"#,
+        "generate: Bring a coat.",
+        "then rate_limited, and nobody in the scope sends for 30s",
+        "key in the header: true; in a URL: false",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+}
+
+#[test]
+fn vertex_asks_for_one_token_and_goes_to_its_project_and_location() {
+    let text = run("vertex");
+    for line in [
+        "embed: 3 admitted requests, 1 token fetched",
+        "generate: Limits are kept.",
+        "rerank: best is document 2",
+        "POST /v1/projects/my-project/locations/us-central1/publishers/google/models/text-embedding-005:predict",
+        "POST /v1/projects/my-project/locations/global/publishers/google/models/gemini-2.5-flash:generateContent",
+        "POST /v1/projects/my-project/locations/global/rankingConfigs/default_ranking_config:rank",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+}

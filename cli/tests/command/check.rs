@@ -208,3 +208,69 @@ fn a_configuration_on_standard_input_is_checked_and_a_lone_entry_is_not_guessed_
     assert_eq!(out.code, Some(2));
     assert!(out.stderr.contains("which operation"), "{}", out.stderr);
 }
+
+#[test]
+fn googles_scopes_show_project_location_and_credential_source_and_nothing_is_opened() {
+    let folder = Folder::new();
+    let token_server = Server::start([]);
+    let user = json!({"type": "authorized_user", "client_id": "c", "client_secret": "s3cr3t", "refresh_token": "s3cr3t",
+        "token_uri": token_server.url()});
+    let path = text(&folder.write("user.json", user));
+    let document = json!({
+        "embedders": {"docs": {"provider": "vertex", "model": "text-embedding-005", "project_id": "p-1", "credentials_path": path}},
+        "generators": {
+            "far": {"provider": "vertex", "model": "projects/p-2/locations/global/publishers/google/models/gemini-2.5-flash",
+                    "credentials_path": path},
+            "key": {"provider": "gemini", "model": "gemini-2.5-flash", "api_key": "s3cr3t"},
+        },
+        "rerankers": {"ranker": {"provider": "vertex", "model": "semantic-ranker-default@latest", "project_id": "p-1",
+                                 "location": "eu", "credentials_path": path}},
+    });
+    let config = text(&folder.write("config.json", document));
+    let out = run(&["check", "--config", &config], "");
+    assert_eq!(out.code, Some(0), "{}", out.stderr);
+    let got = out.lines();
+    let scope = |entry: &str| {
+        let line = got.iter().find(|line| line["entry"] == entry);
+        line.unwrap()["scope"].clone()
+    };
+    let source = format!("google-file:{path}");
+    for (entry, endpoint, project, location, model) in [
+        (
+            "embedders.docs",
+            "https://us-central1-aiplatform.googleapis.com/v1",
+            "p-1",
+            "us-central1",
+            "text-embedding-005",
+        ),
+        (
+            "generators.far",
+            "https://aiplatform.googleapis.com/v1",
+            "p-2",
+            "global",
+            "gemini-2.5-flash",
+        ),
+        (
+            "rerankers.ranker",
+            "https://eu-discoveryengine.googleapis.com/v1",
+            "p-1",
+            "eu",
+            "semantic-ranker-default@latest",
+        ),
+    ] {
+        let scope = scope(entry);
+        assert_eq!(scope["endpoint"], endpoint);
+        assert_eq!(scope["project_id"], project);
+        assert_eq!(scope["location"], location);
+        assert_eq!(scope["model"], model);
+        assert_eq!(scope["credential"], source);
+    }
+    let key = scope("generators.key");
+    assert_eq!(
+        key["endpoint"],
+        "https://generativelanguage.googleapis.com/v1beta"
+    );
+    assert!(key["credential"].as_str().unwrap().starts_with("literal:"));
+    assert!(!out.stdout.contains("s3cr3t") && !out.stderr.contains("s3cr3t"));
+    assert!(token_server.requests().is_empty());
+}

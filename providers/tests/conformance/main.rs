@@ -7,3 +7,5 @@ mod antfly;
 #[cfg(feature = "gemini")]
 mod gemini;
 mod openai;
+#[cfg(feature = "vertex")]
+mod vertex;
