@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use super::{Call, retry_after};
 use crate::error::{Error, Kind};
+use crate::handle::Handle;
 use crate::http::{ResponseBody, read_error_body};
 use crate::provider::{Codec, Head};
 
@@ -15,7 +16,7 @@ impl Call {
         head: &Head,
         body: ResponseBody,
     ) -> Error {
-        self.heed_head(head);
+        self.handle.heed_head(head);
         let body = read_error_body(body).await;
         self.judge(codec, head, &body)
     }
@@ -32,21 +33,23 @@ impl Call {
         error
     }
 
-    /// A 429's hint opens the scope's cooldown at its head, before anyone else can slip through.
-    pub(super) fn heed_head(&self, head: &Head) {
-        if head.status == 429
-            && let Some(wait) = hint(head)
-        {
-            self.handle.lease.cool_for(wait);
-        }
-    }
-
     /// A rate limit told in a body or in band does the same, once it is read.
     pub(super) fn heed_error(&self, error: &Error) {
         if matches!(error.kind(), Kind::RateLimited | Kind::QuotaExhausted)
             && let Some(wait) = error.retry_after()
         {
             self.handle.lease.cool_for(wait);
+        }
+    }
+}
+
+impl Handle {
+    /// A 429's hint opens the scope's cooldown at its head, before anyone else can slip through.
+    pub(super) fn heed_head(&self, head: &Head) {
+        if head.status == 429
+            && let Some(wait) = hint(head)
+        {
+            self.lease.cool_for(wait);
         }
     }
 }

@@ -44,6 +44,7 @@ pub(crate) use turnstile::{Ticket, Turnstile};
 pub struct Attempt {
     held: Arc<Held>,
     deadline: Instant,
+    handle: Arc<Handle>,
 }
 
 impl Attempt {
@@ -55,6 +56,12 @@ impl Attempt {
     /// When the call is out of time, on the client's clock.
     pub fn deadline(&self) -> Instant {
         self.deadline
+    }
+
+    /// Tells the framework the head of the answer as soon as it is there: a 429's hint cools the scope before the body is read.
+    pub fn heard(&self, head: &Head) {
+        self.held.set_status(head.status);
+        self.handle.heed_head(head);
     }
 }
 
@@ -397,12 +404,13 @@ impl Call {
         let attempt = Attempt {
             held: Arc::clone(&held),
             deadline: self.deadline,
+            handle: Arc::clone(&self.handle),
         };
         let loaded = loaded.clone();
         let incoming = match engine.send(prepared, &loaded.credential, attempt).await {
             Ok(Reply::Bytes(head, body)) => {
                 held.set_status(head.status);
-                self.heed_head(&head);
+                self.handle.heed_head(&head);
                 if redirect::is_redirect(head.status) {
                     let error =
                         Error::new(Kind::Redirect, "this endpoint's redirects are not followed")

@@ -179,7 +179,7 @@ fn task(entry: &EntryConfig) -> Result<(Task, MediaSupport)> {
         }
         Operation::Rerank => {
             let model = rerank::Model::of(&entry.model).ok_or_else(|| unknown(rerank::KNOWN))?;
-            refuse_owned(entry, rerank::OWNED)?;
+            refuse_owned(entry, model.owned())?;
             if entry.rerank.template.is_some() {
                 return Err(Error::config(
                     entry.field("template"),

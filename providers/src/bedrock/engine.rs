@@ -52,7 +52,8 @@ impl Call {
     }
 }
 
-/// The SDK's client, with everything switched off that would send, wait or remember on its own account.
+/// The SDK's client, with everything switched off that would send or wait on its own account. What it still remembers is how far
+/// this machine's clock is from the service's: with that, a signature refused for its date is right the next time.
 pub(super) struct Engine {
     client: Client,
     connectors: Connectors,

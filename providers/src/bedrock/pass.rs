@@ -150,6 +150,7 @@ async fn arrived(
     stream: bool,
 ) -> Result<HttpResponse, ConnectorError> {
     let head = head_of(&response);
+    attempt.heard(&head);
     let success = (200..300).contains(&head.status);
     let framed = stream && head.content_type() == "application/vnd.amazon.eventstream";
     let encoded = foreign_encoding(&head);
@@ -325,3 +326,7 @@ impl http_body::Body for Watched {
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+#[path = "pass_tests.rs"]
+mod tests;

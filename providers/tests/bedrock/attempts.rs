@@ -96,6 +96,31 @@ async fn f01_retry_after_is_read_from_the_raw_answer_and_cools_everyone() {
 }
 
 #[tokio::test]
+async fn a_429_cools_the_scope_at_its_head_before_its_body_is_there() {
+    let gate = Gate::new();
+    let slow = Reply::stream(429, "application/json")
+        .header("retry-after", "9")
+        .pause(&gate)
+        .chunk(r#"{"message": "slow down"}"#);
+    let server = Server::start([slow]);
+    let (client, _clock) = manual(keys());
+    let embedder = embedder(&client, &server, json!({"retry": {"max_attempts": 1}}));
+    let call = embedder.embed(texts());
+    let watched = async {
+        while embedder.scope_snapshot().cooldown_remaining.is_none() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert_eq!(server.open_requests(), 1, "its body is still to come");
+        gate.open();
+    };
+    let (refused, ()) = futures::future::join(call, watched).await;
+    assert_eq!(
+        refused.unwrap_err().retry_after(),
+        Some(Duration::from_secs(9))
+    );
+}
+
+#[tokio::test]
 async fn f15_a_hint_beyond_the_deadline_fails_at_once_and_stays_for_the_scope() {
     let server = Server::start([
         refusal(429, "ThrottlingException", "slow down").header("retry-after", "15")
@@ -278,6 +303,56 @@ async fn a_signature_is_made_after_the_wait_for_admission() {
         at.secs() >= i64::try_from(granted).unwrap(),
         "signed {signed}, before the grant"
     );
+}
+
+#[tokio::test]
+async fn a_signature_refused_for_its_date_is_made_by_the_services_clock_the_next_time() {
+    let (ahead, date) = ("20360102T030405Z", "Wed, 02 Jan 2036 03:04:05 GMT");
+    let server = Server::with(move |request| match request.header("x-amz-date") {
+        Some(stamp) if stamp.starts_with(&ahead[..8]) => vector(),
+        stamp => {
+            let said = format!(
+                "Signature expired: {} is now earlier than {ahead}",
+                stamp.unwrap_or("")
+            );
+            refusal(403, "InvalidSignatureException", &said).header("date", date)
+        }
+    });
+    let embedder = embedder(&client(keys()), &server, json!({}));
+    embedder.embed(texts()).await.unwrap();
+    assert_eq!(
+        (
+            server.requests().len(),
+            embedder.scope_snapshot().counters.admitted
+        ),
+        (2, 2)
+    );
+}
+
+#[tokio::test]
+async fn an_endpoint_that_can_not_be_spoken_to_is_a_transport_error() {
+    let plain = Server::start([Reply::close(), Reply::close()]);
+    let closed = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let client = client(keys());
+    for (url, attempts) in [
+        (format!("https://{}", plain.address()), 3),
+        (format!("http://{closed}"), 3),
+    ] {
+        let mut entry =
+            crate::support::try_entry(antfly_framework::Operation::Embed, json!({})).unwrap();
+        entry.url = Some(url);
+        let e = client
+            .embedder(&entry)
+            .unwrap()
+            .embed(texts())
+            .await
+            .unwrap_err();
+        assert_eq!((e.kind(), e.attempts()), (Kind::Transport, attempts), "{e}");
+    }
+    plain.take_failures();
 }
 
 #[tokio::test]

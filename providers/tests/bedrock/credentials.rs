@@ -305,6 +305,36 @@ async fn a_profile_gives_its_keys_its_region_and_roles_assumed_in_turn() {
     assert_eq!(signer(asked), "AKIDNEXT");
 }
 
+#[cfg(all(unix, feature = "bedrock-credential-process"))]
+#[tokio::test]
+async fn a_program_prints_credentials_and_what_it_says_when_it_fails_stays_with_it() {
+    let (models, folder) = (models(), Folder::new("process"));
+    let printed = json!({"Version": 1, "AccessKeyId": "ASIAPRINTED", "SecretAccessKey": "s", "SessionToken": "t",
+                         "Expiration": in_seconds(3600)});
+    let good = folder.write("good", &printed.to_string());
+    let config = folder.write(
+        "config",
+        &format!(
+            "[profile good]\ncredential_process = cat {good}\n\
+             [profile bad]\ncredential_process = sh -c \"echo hunter2; echo hunter2 >&2; exit 1\"\n"
+        ),
+    );
+    let client = client(antfly_framework::Env::from_pairs([(
+        "AWS_CONFIG_FILE",
+        config,
+    )]));
+    let good = embedder(&client, &models, json!({"profile": "good"}));
+    good.embed(texts()).await.unwrap();
+    assert_eq!(signer(&models.requests()[0]), "ASIAPRINTED");
+    let bad = embedder(&client, &models, json!({"profile": "bad"}));
+    let e = bad.embed(texts()).await.unwrap_err();
+    assert_eq!((e.kind(), e.attempts()), (Kind::Auth, 0));
+    assert!(
+        e.message().contains("aws-profile:bad") && !format!("{e} {e:?}").contains("hunter2"),
+        "{e}"
+    );
+}
+
 #[tokio::test]
 async fn k01_credentials_of_five_seconds_are_replaced_and_the_limiters_state_is_the_same() {
     let (models, loads) = (models(), Loads::default());

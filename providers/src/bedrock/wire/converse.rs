@@ -126,6 +126,12 @@ pub(in crate::bedrock) fn body(request: &GenerateRequest) -> Result<Vec<u8>> {
         ));
     }
     let talk = conversation(&request.messages)?;
+    if talk.turns.is_empty() {
+        return Err(Error::new(
+            Kind::InvalidRequest,
+            "there is no message beside the system's",
+        ));
+    }
     let mut extra = request.extra_body.clone();
     let output_config = match (
         text_format(request.response_format.as_ref())?,

@@ -223,6 +223,8 @@ fn what_converse_lacks_and_what_the_adapter_owns_is_refused() {
     }
     let empty = GenerateRequest::messages([Message::user(" ")]);
     assert_eq!(body(&empty).unwrap_err().kind(), Kind::InvalidRequest);
+    let alone = GenerateRequest::messages([Message::system("s")]);
+    assert_eq!(body(&alone).unwrap_err().kind(), Kind::InvalidRequest);
     let mut call = Message::assistant("");
     call.tool_calls.push(ToolCall {
         id: "1".into(),

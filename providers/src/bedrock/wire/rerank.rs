@@ -11,13 +11,6 @@ use super::{Owned, counted, unreadable};
 /// Documents of one request.
 pub(in crate::bedrock) const MAX_DOCUMENTS: usize = 1000;
 
-pub(in crate::bedrock) const OWNED: Owned = &[
-    ("query", "the request's query"),
-    ("documents", "the request's documents"),
-    ("top_n", "the entry's `top_n`"),
-    ("model", "the entry's `model`"),
-];
-
 /// What to name in an error about a model that is none of these.
 pub(in crate::bedrock) const KNOWN: &str =
     "cohere.rerank-v3-5:0, amazon.rerank-v1:0, their inference profiles, or an ARN";
@@ -31,6 +24,24 @@ pub(in crate::bedrock) enum Model {
 }
 
 impl Model {
+    pub(in crate::bedrock) fn owned(self) -> Owned {
+        match self {
+            Model::Cohere => &[
+                ("query", "the request's query"),
+                ("documents", "the request's documents"),
+                ("top_n", "the entry's `top_n`"),
+                ("model", "the entry's `model`"),
+                ("api_version", "nothing: the adapter speaks version 2"),
+            ],
+            Model::Amazon => &[
+                ("query", "the request's query"),
+                ("documents", "the request's documents"),
+                ("top_n", "the entry's `top_n`"),
+                ("model", "the entry's `model`"),
+            ],
+        }
+    }
+
     pub(in crate::bedrock) fn of(id: &str) -> Option<Model> {
         if id.contains("cohere.rerank") {
             Some(Model::Cohere)
@@ -64,12 +75,11 @@ pub(in crate::bedrock) fn body(
     field: Option<&str>,
     extra: &Map<String, Value>,
 ) -> Result<Vec<u8>> {
-    let own_version = model == Model::Cohere && !extra.contains_key("api_version");
     let body = Body {
         query: &request.query,
         documents: request.documents.iter().map(|d| text(d, field)).collect(),
         top_n: request.top_n.map(|n| n.min(request.documents.len())),
-        api_version: own_version.then_some(2),
+        api_version: (model == Model::Cohere).then_some(2),
         extra,
     };
     serde_json::to_vec(&body).map_err(|e| {
