@@ -226,7 +226,11 @@ async fn g08_calls_that_run_out_of_time_give_their_permits_back() {
     );
     let calls =
         (0..6).map(|_| embedder.embed_with(texts(), CallOptions::timeout(Duration::from_secs(3))));
-    let done = drive(&clock, futures::future::join_all(calls)).await;
+    let late = async {
+        server.wait_for_requests(2).await;
+        clock.advance(Duration::from_secs(3));
+    };
+    let (done, ()) = futures::future::join(futures::future::join_all(calls), late).await;
     assert!(
         done.iter()
             .all(|r| r.as_ref().unwrap_err().kind() == Kind::DeadlineExceeded)

@@ -488,7 +488,15 @@ async fn a_broken_source_fails_its_calls_without_quota_and_recovers_by_itself() 
         let embedder = embedder(&client, &models, json!({}));
         loop {
             let options = CallOptions::timeout(Duration::from_secs(5));
-            match drive(&clock, embedder.embed_with(texts(), options)).await {
+            let call = embedder.embed_with(texts(), options);
+            let late = async {
+                // A caller of an endpoint that hangs runs out of time; the next one takes the load over.
+                if hangs && loads.count() == 0 {
+                    agent.wait_for_requests(1).await;
+                    clock.advance(Duration::from_secs(5));
+                }
+            };
+            match futures::future::join(call, late).await.0 {
                 Ok(_) => break,
                 Err(e) => {
                     assert!(
@@ -504,11 +512,7 @@ async fn a_broken_source_fails_its_calls_without_quota_and_recovers_by_itself() 
                     );
                 }
             }
-            assert!(
-                loads.count() < 4,
-                "{broken_is:?}",
-                broken_is = loads.count()
-            );
+            assert!(loads.count() < 4);
         }
         assert_eq!(models.requests().len(), 1);
     }

@@ -274,7 +274,7 @@ async fn d12_silence_ends_a_stream_and_gives_the_permit_back() {
     let server = Server::start([reply([text("a")]).then_hang()]);
     let (client, clock) = manual(keys());
     let generator = generator(&client, &server, json!({"stream_idle_timeout_ms": 5000}));
-    let stream = drive(&clock, generator.stream(ask())).await.unwrap();
+    let stream = generator.stream(ask()).await.unwrap();
     let start = clock.now();
     assert_eq!(
         drive(&clock, read(stream)).await,
