@@ -12,6 +12,7 @@ mod fingerprint;
 mod key;
 mod parse;
 mod policy;
+mod schema;
 mod tree;
 mod validate;
 
@@ -24,6 +25,7 @@ pub use env::Env;
 pub use fingerprint::fingerprint;
 pub use key::KeySetting;
 pub use policy::effective_policy;
+pub use schema::schema;
 
 /// The nearest of `known` to `word`, when it is near at all: for "did you mean".
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {

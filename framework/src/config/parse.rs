@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::generate::{ResponseFormat, Tool, ToolChoice};
 use crate::provider::Operation;
 
-const COMMON: [&str; 25] = [
+pub(super) const COMMON: [&str; 25] = [
     "provider",
     "model",
     "rate_limit",
@@ -42,7 +42,7 @@ const COMMON: [&str; 25] = [
     "credentials_path",
     "model_path",
 ];
-const EMBED: [&str; 10] = [
+pub(super) const EMBED: [&str; 10] = [
     "encoding_format",
     "dimensions",
     "dimension",
@@ -54,7 +54,7 @@ const EMBED: [&str; 10] = [
     "requests_per_minute",
     "burst",
 ];
-const GENERATE: [&str; 11] = [
+pub(super) const GENERATE: [&str; 11] = [
     "max_tokens",
     "temperature",
     "top_p",
@@ -67,7 +67,15 @@ const GENERATE: [&str; 11] = [
     "tool_choice",
     "response_format",
 ];
-const RERANK: [&str; 4] = ["top_n", "field", "template", "scoring"];
+pub(super) const RERANK: [&str; 4] = ["top_n", "field", "template", "scoring"];
+
+pub(super) const RETRY: [&str; 4] = [
+    "max_attempts",
+    "initial_backoff_ms",
+    "backoff_multiplier",
+    "max_backoff_ms",
+];
+pub(super) const ADMISSION: [&str; 2] = ["max_concurrency", "max_queue"];
 
 fn own(operation: Operation) -> &'static [&'static str] {
     match operation {
@@ -231,7 +239,7 @@ fn common(f: &Fields<'_>, e: &mut EntryConfig) -> Result<()> {
     if let Some(value) = f.get("admission") {
         let path = f_path(f, "admission");
         let a = Fields::of(&path, value)?;
-        a.only(&["max_concurrency", "max_queue"])?;
+        a.only(&ADMISSION)?;
         let default = Admission::default();
         e.admission = Some(Admission {
             max_concurrency: a
@@ -256,12 +264,7 @@ fn common(f: &Fields<'_>, e: &mut EntryConfig) -> Result<()> {
 
 fn retry(path: &str, value: &Value) -> Result<RetryConfig> {
     let f = Fields::of(path, value)?;
-    f.only(&[
-        "max_attempts",
-        "initial_backoff_ms",
-        "backoff_multiplier",
-        "max_backoff_ms",
-    ])?;
+    f.only(&RETRY)?;
     let default = RetryConfig::default();
     let millis = |key: &str, default: Duration| {
         Ok::<_, Error>(

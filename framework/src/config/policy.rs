@@ -9,7 +9,7 @@ use super::fields::{Fields, join, shown};
 use crate::error::{Error, Result};
 use crate::provider::Operation;
 
-const KEYS: [&str; 5] = [
+pub(super) const KEYS: [&str; 5] = [
     "requests_per_minute",
     "burst",
     "max_concurrency",

@@ -5,6 +5,7 @@ mod entry;
 mod environment;
 mod fingerprints;
 mod policies;
+mod schema;
 mod secrecy;
 
 use serde_json::Value;
