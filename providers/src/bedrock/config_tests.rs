@@ -149,6 +149,10 @@ fn a_source_that_can_not_work_is_a_config_error() {
         ),
         (&KEYS[..1], "AWS_SECRET_ACCESS_KEY"),
         (
+            &[KEYS[0], KEYS[1], ("AWS_SESSION_TOKEN", "hunter2\nhunter2")],
+            "AWS_SESSION_TOKEN",
+        ),
+        (
             &[("AWS_PROFILE", "absent")],
             "AWS_PROFILE: no profile \"absent\"",
         ),

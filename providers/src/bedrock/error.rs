@@ -265,10 +265,13 @@ fn of(code: Option<&str>, status: Option<u16>, message: &str) -> Error {
         // The day's tokens are used up: Bedrock says so with the exception of its rates.
         (kind, retry) = (Kind::QuotaExhausted, GIVE_UP);
     }
+    // Expired, or unknown to AWS long before its expiry (a revoked session): another one may be good.
     let expired = kind == Kind::Auth
-        && (code.is_some_and(|code| bare(code).contains("expired"))
-            || words.contains("token included in the request is expired")
-            || words.contains("signature expired"));
+        && (words.contains("expired")
+            || code.map(bare).is_some_and(|name| {
+                name.contains("expired")
+                    || ["unrecognizedclient", "invalidclienttokenid"].contains(&name.as_str())
+            }));
     let mut error = Error::new(
         kind,
         clip(message, antfly_framework::http::MAX_MESSAGE_BYTES),

@@ -72,26 +72,28 @@ fn the_name_is_found_in_each_of_its_spellings() {
 }
 
 #[test]
-fn k02_only_what_says_that_it_expired_is_expired() {
-    let expired = |name: &str, message: &str| {
+fn k02_k11_only_credentials_that_expired_or_are_unknown_are_worth_a_refresh() {
+    let stale = |name: &str, message: &str| {
         let body = serde_json::json!({ "message": message }).to_string();
         classify(&head(403, &[("x-amzn-errortype", name)]), body.as_bytes()).is_credential_expired()
     };
-    assert!(expired("ExpiredTokenException", "x"));
-    assert!(expired("ExpiredToken", "x"));
-    assert!(expired(
-        "UnrecognizedClientException",
-        "The security token included in the request is expired"
-    ));
-    assert!(expired(
-        "InvalidSignatureException",
-        "Signature expired: 20260101T000000Z is now earlier than"
-    ));
-    assert!(!expired(
+    assert!(stale("ExpiredTokenException", "x"));
+    assert!(stale("ExpiredToken", "x"));
+    assert!(stale(
         "UnrecognizedClientException",
         "The security token included in the request is invalid."
     ));
-    assert!(!expired("AccessDeniedException", "not allowed"));
+    assert!(stale(
+        "InvalidSignatureException",
+        "Signature expired: 20260101T000000Z is now earlier than"
+    ));
+    assert!(stale("AccessDeniedException", "Bearer Token has expired"));
+    assert!(!stale("AccessDeniedException", "not allowed"));
+    assert!(!stale(
+        "InvalidSignatureException",
+        "The request signature we calculated does not match"
+    ));
+    assert!(!stale("ValidationException", "expired"));
 }
 
 #[test]

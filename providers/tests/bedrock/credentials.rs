@@ -406,6 +406,24 @@ async fn k02_one_forced_refresh_cures_a_token_that_was_revoked_early() {
 }
 
 #[tokio::test]
+async fn k11_a_session_that_aws_no_longer_knows_is_replaced_long_before_its_expiry() {
+    let loads = Loads::default();
+    let models = Server::with(|request| match signer(request).as_str() {
+        "ASIA1" => refusal(
+            403,
+            "UnrecognizedClientException",
+            "The security token included in the request is invalid.",
+        ),
+        _ => vector(),
+    });
+    let agent = agent(&loads, 3600);
+    let embedder = embedder(&client(container(&agent)), &models, json!({}));
+    embedder.embed(texts()).await.unwrap();
+    embedder.embed(texts()).await.unwrap();
+    assert_eq!((loads.count(), models.requests().len()), (2, 3));
+}
+
+#[tokio::test]
 async fn k03_credentials_are_replaced_before_they_end_and_never_signed_with_after() {
     let (models, loads) = (models(), Loads::default());
     let agent = agent(&loads, 100);
@@ -516,6 +534,28 @@ async fn a_broken_source_fails_its_calls_without_quota_and_recovers_by_itself() 
         }
         assert_eq!(models.requests().len(), 1);
     }
+}
+
+#[tokio::test]
+async fn j08_j10_credentials_that_no_header_can_carry_are_an_auth_error_that_hides_them() {
+    let models = models();
+    for (field, value) in [
+        ("Token", "hunter2\nhunter2"),
+        ("Token", "hunter2\u{2014}"),
+        ("SecretAccessKey", "hunter2 hunter2"),
+        ("AccessKeyId", ""),
+    ] {
+        let agent = Server::with(move |_| {
+            let mut keys = credentials(1, 3600);
+            keys[field] = json!(value);
+            Reply::json(200, keys)
+        });
+        let embedder = embedder(&client(container(&agent)), &models, json!({}));
+        let e = embedder.embed(texts()).await.unwrap_err();
+        assert_eq!((e.kind(), e.attempts()), (Kind::Auth, 0));
+        assert!(!format!("{e} {e:?}").contains("hunter2"), "{e}");
+    }
+    assert!(models.requests().is_empty());
 }
 
 #[tokio::test]

@@ -64,6 +64,15 @@ impl Loader {
             )
             .with_retryable(e.is_retryable())
         })?;
+        if let Some(part) = unsound(&keys) {
+            return Err(Error::new(
+                Kind::Auth,
+                format!(
+                    "the AWS credentials from {} hold a {part} that no header can carry",
+                    self.source
+                ),
+            ));
+        }
         let validity = validity(keys.expiry(), steady);
         let hidden = [Some(keys.secret_access_key()), keys.session_token()];
         let hidden: Vec<SecretString> = hidden
@@ -88,6 +97,20 @@ impl Loader {
             Source::Instance { endpoint } => Ok((self.instance(endpoint).await?, false)),
         }
     }
+}
+
+/// The part of credentials that can't travel in a header, if there is one. The SDK takes them for granted.
+fn unsound(keys: &Credentials) -> Option<&'static str> {
+    let travels = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic());
+    if !travels(keys.access_key_id()) {
+        return Some("key id");
+    }
+    if !travels(keys.secret_access_key()) {
+        return Some("secret key");
+    }
+    keys.session_token()
+        .filter(|token| !travels(token))
+        .map(|_| "session token")
 }
 
 fn validity(expiry: Option<SystemTime>, steady: bool) -> Validity {

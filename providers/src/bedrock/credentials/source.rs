@@ -111,7 +111,14 @@ impl fmt::Display for Source {
 pub(super) fn keys_of_environment(env: &Env) -> Result<Credentials> {
     let read = |name: &str| -> Result<Option<String>> {
         let value = env.get(name)?.map(|value| value.trim().to_owned());
-        Ok(value.filter(|value| !value.is_empty()))
+        let value = value.filter(|value| !value.is_empty());
+        match &value {
+            Some(text) if !text.bytes().all(|b| b.is_ascii_graphic()) => Err(Error::new(
+                Kind::Auth,
+                format!("{name} holds a character that no header can carry"),
+            )),
+            _ => Ok(value),
+        }
     };
     match (read(KEY_ID)?, read(SECRET)?) {
         (Some(id), Some(secret)) => Ok(Credentials::new(
