@@ -49,6 +49,8 @@ struct State {
     kept: Option<Loaded>,
     loading: Option<(u64, Load)>,
     loads: u64,
+    /// The last load that was forced. What was loaded before it and refused since has been replaced already.
+    forced: u64,
 }
 
 /// One handle's credential.
@@ -101,9 +103,12 @@ impl CredentialCell {
                     state.loads += 1;
                     let number = state.loads;
                     let freshness = match refused {
-                        Some(_) => Freshness::Forced,
-                        None => Freshness::Cached,
+                        Some(refused) if refused >= state.forced => Freshness::Forced,
+                        _ => Freshness::Cached,
                     };
+                    if freshness == Freshness::Forced {
+                        state.forced = number;
+                    }
                     let load = self.load(number, freshness);
                     state.loading = Some((number, load.clone()));
                     (number, load)

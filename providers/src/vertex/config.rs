@@ -32,6 +32,12 @@ pub(super) fn adapter(entry: &EntryConfig, env: &Env) -> Result<Vertex> {
             embedding.media()
         }
         Operation::Rerank => {
+            if entry.rerank.template.is_some() {
+                return Err(Error::config(
+                    entry.field("template"),
+                    "the ranking API has no such option",
+                ));
+            }
             rank_extra = rank::RULES.of_entry(entry)?.beside;
             MediaSupport::None
         }
@@ -67,6 +73,7 @@ pub(super) fn adapter(entry: &EntryConfig, env: &Env) -> Result<Vertex> {
         tokens: Tokens::new(found.source),
         quota_project: quota_project.transpose()?,
         embedding,
+        rank_field: entry.rerank.field.clone(),
         rank_extra,
     })
 }

@@ -97,6 +97,7 @@ fn what_an_entry_cant_say_is_named() {
             "extra_body.records",
         ),
         (Operation::Rerank, json!({"model": "a/b"}), "model"),
+        (Operation::Rerank, json!({"template": "{}"}), "template"),
     ] {
         let error = open(operation, fields).unwrap_err();
         assert_eq!(error.kind(), Kind::Config);

@@ -6,6 +6,7 @@
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -40,6 +41,8 @@ pub(super) struct Tokens {
 struct Built {
     credentials: AccessTokenCredentials,
     redactor: Redactor,
+    /// Whether a token has come from them.
+    delivered: AtomicBool,
 }
 
 impl Tokens {
@@ -56,36 +59,48 @@ impl Tokens {
     /// `auth`, or `transport` when a token endpoint can't be reached or is out of order for the moment. Either way the credentials
     /// are built anew next time: no failure is kept.
     pub(super) async fn token(&self, freshness: Freshness) -> Result<SecretString> {
-        let built = self.built(freshness)?;
-        let told = match poll_once(built.credentials.access_token()) {
+        let (mut built, new) = self.built(freshness)?;
+        let mut told = poll_once(built.credentials.access_token());
+        let is_stale = match &told {
+            Some(Ok(_)) => false,
+            // A failure that came before this call.
+            Some(Err(_)) => !new,
+            // The last token has expired, and the library takes its time to ask for another.
+            None => built.delivered.load(Ordering::Relaxed),
+        };
+        if is_stale {
+            self.give_up(&built);
+            (built, _) = self.built(Freshness::Cached)?;
+            told = poll_once(built.credentials.access_token());
+        }
+        let told = match told {
             Some(told) => Ok(told),
             None => fetch(&built).await,
         };
-        match told {
-            Ok(Ok(token)) => Ok(SecretString::from(token.token)),
-            Ok(Err(error)) => {
-                self.give_up(&built);
-                Err(failed(&error, &built.redactor))
+        let error = match told {
+            Ok(Ok(token)) => {
+                built.delivered.store(true, Ordering::Relaxed);
+                return Ok(SecretString::from(token.token));
             }
-            Err(error) => {
-                self.give_up(&built);
-                Err(error)
-            }
-        }
+            Ok(Err(error)) => failed(&error, &built.redactor),
+            Err(error) => error,
+        };
+        self.give_up(&built);
+        Err(error)
     }
 
-    /// The credentials that there are, or new ones: after a refusal, a failure, or at first.
-    fn built(&self, freshness: Freshness) -> Result<Arc<Built>> {
+    /// The credentials that there are, or new ones (and whether they are): after a refusal, a failure, or at first.
+    fn built(&self, freshness: Freshness) -> Result<(Arc<Built>, bool)> {
         let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
         if freshness == Freshness::Forced {
             *built = None;
         }
         if let Some(built) = &*built {
-            return Ok(Arc::clone(built));
+            return Ok((Arc::clone(built), false));
         }
         let new = Arc::new(build(&self.source)?);
         *built = Some(Arc::clone(&new));
-        Ok(new)
+        Ok((new, true))
     }
 
     /// Forgets credentials that failed, unless someone has built others meanwhile.
@@ -199,6 +214,7 @@ fn build(source: &Source) -> Result<Built> {
         Ok(credentials) => Ok(Built {
             credentials,
             redactor,
+            delivered: AtomicBool::new(false),
         }),
         Err(error) => Err(Error::new(
             Kind::Auth,

@@ -52,6 +52,8 @@ struct Vertex {
     quota_project: Option<HeaderValue>,
     /// How this model embeds; of use to embedders only.
     embedding: Embedding,
+    /// Of a reranker: the field of a JSON document that is ranked.
+    rank_field: Option<String>,
     /// A reranker's `extra_body`.
     rank_extra: serde_json::Map<String, serde_json::Value>,
 }
@@ -143,7 +145,12 @@ impl RerankCodec for Vertex {
     }
 
     fn prepare(&self, request: &RerankRequest) -> Result<Prepared> {
-        let body = rank::body(&self.place.model, request, &self.rank_extra)?;
+        let body = rank::body(
+            &self.place.model,
+            request,
+            self.rank_field.as_deref(),
+            &self.rank_extra,
+        )?;
         Prepared::json(self.place.method("rank")?, &body)
     }
 

@@ -1,5 +1,7 @@
 //! Every kind of Google credentials, against loopback token endpoints. Section K of the field reports.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use antfly_providers::testing::{Gate, Reply, Server};
 use antfly_providers::{Env, Kind, Operation};
 use serde_json::{Value, json};
@@ -419,4 +421,65 @@ async fn k03_a_token_is_refreshed_before_it_expires_without_anyone_asking() {
         }
     })
     .await;
+}
+
+#[tokio::test]
+async fn k11_many_calls_refused_with_one_token_replace_it_once() {
+    let google = Google::start();
+    let gates = [Gate::new(), Gate::new(), Gate::new()];
+    let held = gates.clone();
+    let seen = AtomicUsize::new(0);
+    // Requests with the first token wait, each at a gate of its own, and are refused then.
+    let server = Server::with(move |request| match request.header("authorization") {
+        Some("Bearer token-1") => {
+            let number = seen.fetch_add(1, Ordering::SeqCst);
+            Reply::json(401, fixture!("error_token.json")).after(&held[number])
+        }
+        _ => Reply::json(200, fixture!("generate.json")),
+    });
+    let path = google.file(&google.user());
+    let generator = vertex(
+        &client_of(Env::empty()),
+        &server,
+        with_file(&path, json!({})),
+    );
+    let calls: Vec<_> = (0..3)
+        .map(|_| {
+            let generator = generator.clone();
+            tokio::spawn(async move { generator.generate(ask()).await })
+        })
+        .collect();
+    server.wait_for_requests(3).await;
+    // One is refused and cured before the next is even refused.
+    for (number, gate) in gates.iter().enumerate() {
+        gate.open();
+        server.wait_for_requests(4 + number).await;
+        until("the answer", || server.open_requests() == 2 - number).await;
+    }
+    for call in calls {
+        soon(call).await.unwrap().unwrap();
+    }
+    assert_eq!(server.requests().len(), 6);
+    assert_eq!(google.given(), 2);
+}
+
+#[tokio::test]
+async fn k01_a_token_that_lives_for_a_second_is_replaced_when_it_is_wanted_again() {
+    let google = Google::with(1, None);
+    let server = model();
+    let path = google.file(&google.user());
+    let generator = vertex(
+        &client_of(Env::empty()),
+        &server,
+        with_file(&path, json!({})),
+    );
+    generator.generate(ask()).await.unwrap();
+    // Real time must pass: the library's clock is not ours. It would ask again after ten seconds; a call does not wait for that.
+    tokio::time::sleep(ms(1500)).await;
+    let started = std::time::Instant::now();
+    generator.generate(ask()).await.unwrap();
+    assert!(started.elapsed() < ms(7000), "{:?}", started.elapsed());
+    assert_eq!(bearers(&server)[0], "token-1");
+    assert_ne!(bearers(&server)[1], "token-1");
+    assert_eq!(generator.scope_snapshot().counters.admitted, 2);
 }

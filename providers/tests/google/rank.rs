@@ -153,3 +153,29 @@ async fn f10_a_rate_limit_of_the_ranking_api_cools_its_scope() {
     assert_eq!(error.kind(), Kind::RateLimited);
     assert_eq!(reranker.scope_snapshot().cooldown_remaining, Some(ms(2500)));
 }
+
+#[tokio::test]
+async fn of_a_json_document_the_field_is_ranked() {
+    let record = |id: usize| json!({"id": id.to_string(), "score": 0.5});
+    let answer = json!({"records": [record(0), record(1), record(2), record(3)]});
+    let server = Server::start([Reply::json(200, answer)]);
+    let (reranker, _google) = open(&server, json!({"field": "body"}));
+    let documents = [
+        r#"{"title": "t", "body": "the text"}"#,
+        r#"{"title": "t"}"#,
+        "{ no JSON",
+        "plain",
+    ];
+    reranker
+        .rerank(RerankRequest::new("q", documents))
+        .await
+        .unwrap();
+    let sent = server.requests()[0].json();
+    let texts: Vec<_> = (0..4)
+        .map(|i| sent["records"][i]["content"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(
+        texts,
+        ["the text", documents[1], documents[2], documents[3]]
+    );
+}

@@ -1,7 +1,7 @@
 //! The ranking API: records under ids out, ids and scores back, the best first.
 
 use antfly_framework::provider::Head;
-use antfly_framework::rerank::{Ranked, Ranking, RerankRequest};
+use antfly_framework::rerank::{Document, Ranked, Ranking, RerankRequest};
 use antfly_framework::{Error, Kind, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -45,9 +45,11 @@ struct Record {
     content: String,
 }
 
+/// The body of a request. `field`: of a document that is a JSON object, what is ranked.
 pub(in crate::vertex) fn body<'a>(
     model: &'a str,
     request: &'a RerankRequest,
+    field: Option<&str>,
     extra: &'a Map<String, Value>,
 ) -> Result<Body<'a>> {
     if request.documents.len() > MAX_RECORDS {
@@ -59,9 +61,9 @@ pub(in crate::vertex) fn body<'a>(
             ),
         ));
     }
-    let record = |(index, document): (usize, &antfly_framework::rerank::Document)| Record {
+    let record = |(index, document): (usize, &Document)| Record {
         id: index.to_string(),
-        content: document.text(),
+        content: text(document, field),
     };
     Ok(Body {
         model,
@@ -71,6 +73,21 @@ pub(in crate::vertex) fn body<'a>(
         ignore_record_details_in_response: true,
         extra,
     })
+}
+
+/// A document's text; of a JSON object, the text of `field` where it has one.
+fn text(document: &Document, field: Option<&str>) -> String {
+    let whole = document.text();
+    let Some(field) = field.filter(|_| whole.trim_start().starts_with('{')) else {
+        return whole;
+    };
+    match serde_json::from_str::<Map<String, Value>>(&whole) {
+        Ok(object) => match object.get(field) {
+            Some(Value::String(text)) => text.clone(),
+            _ => whole,
+        },
+        Err(_) => whole,
+    }
 }
 
 #[derive(Default, Deserialize)]
