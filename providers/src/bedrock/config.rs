@@ -66,6 +66,7 @@ fn adapter(setup: &Setup<'_>) -> Result<Bedrock> {
             sts_endpoint: sts_endpoint(env)?,
             services: Connectors::to_services(),
             metadata: Connectors::to_metadata(),
+            spare: std::sync::Mutex::default(),
         },
         endpoint,
         model: entry.model.clone(),

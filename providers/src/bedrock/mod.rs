@@ -170,9 +170,8 @@ impl RerankCodec for Bedrock {
 
 #[async_trait]
 impl CredentialProvider for Bedrock {
-    async fn credential(&self, _freshness: Freshness) -> Result<Credential> {
-        // Nothing is kept here, so that a forced load is a load like any other.
-        self.loader.load().await
+    async fn credential(&self, freshness: Freshness) -> Result<Credential> {
+        self.loader.load(freshness).await
     }
 }
 

@@ -461,6 +461,27 @@ async fn k03_credentials_that_end_in_the_queue_are_replaced_at_the_claim_and_the
 }
 
 #[tokio::test]
+async fn a_source_that_fails_before_the_end_of_its_last_credentials_fails_nobody() {
+    let (models, loads) = (models(), Loads::default());
+    let number = loads.clone();
+    let agent = Server::with(move |_| match number.next() {
+        1 => Reply::json(200, credentials(1, 100)),
+        2 => Reply::status(403),
+        n => Reply::json(200, credentials(n, 3600)),
+    });
+    let (client, clock) = manual(container(&agent));
+    let embedder = embedder(&client, &models, json!({}));
+    // Good; past its margin, and no better to be had; asked again five seconds later.
+    for step in [0, 91, 1, 5] {
+        clock.advance(Duration::from_secs(step));
+        drive(&clock, embedder.embed(texts())).await.unwrap();
+    }
+    let signers: Vec<String> = models.requests().iter().map(signer).collect();
+    assert_eq!(signers, ["ASIA1", "ASIA1", "ASIA1", "ASIA3"]);
+    assert_eq!(loads.count(), 3);
+}
+
+#[tokio::test]
 async fn k07_an_endpoint_that_answers_expired_credentials_once_recovers_with_the_next_call() {
     let (models, loads) = (models(), Loads::default());
     let number = loads.clone();

@@ -1,18 +1,19 @@
 //! AWS credentials: which source an entry uses, decided once and without network, and loading from that one source.
 //!
 //! Everything here runs outside the quota: the framework calls [`Loader::load`] single flight before admission, and the requests it
-//! makes go through connectors of their own, never the model's. Nothing is cached here, so a source that was broken recovers with
-//! the next load. The SDK's own chain is not used, because it reads the process's environment and not the client's.
+//! makes go through connectors of their own, never the model's. No failure is kept, so a source that was broken recovers with the
+//! next load. The SDK's own chain is not used, because it reads the process's environment and not the client's.
 
 mod metadata;
 mod profile;
 mod source;
 mod sts;
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use antfly_framework::config::Env;
-use antfly_framework::provider::{Credential, Validity};
+use antfly_framework::provider::{Credential, Freshness, Validity};
 use antfly_framework::secret::ResolvedSecret;
 use antfly_framework::{Error, Kind, Result};
 use aws_credential_types::Credentials;
@@ -27,6 +28,10 @@ use super::connect::Connectors;
 
 /// How long before its expiry a credential is no longer used: a request signed with it must still arrive.
 const MARGIN: Duration = Duration::from_secs(60);
+/// The same, for the last credentials of a source that gives none.
+const LAST_MARGIN: Duration = Duration::from_secs(5);
+/// How soon such a source is asked again.
+const ASK_AGAIN: Duration = Duration::from_secs(5);
 /// A source that tells no expiry (a program, a sign-in) is asked again after this.
 const UNTOLD: Duration = Duration::from_secs(15 * 60);
 
@@ -43,44 +48,65 @@ pub(super) struct Loader {
     pub(super) services: Connectors,
     /// To metadata endpoints on this machine: never through a proxy.
     pub(super) metadata: Connectors,
+    /// The last credentials that tell their expiry.
+    pub(super) spare: Mutex<Option<Credentials>>,
 }
 
 impl Loader {
-    /// What the source gives now.
-    pub(super) async fn load(&self) -> Result<Credential> {
+    /// What the source gives now. Where it gives nothing and was not told to do better than the last credentials, those go on as long
+    /// as they are good: they are replaced before their end, so a source that fails then has not failed anyone yet.
+    pub(super) async fn load(&self, freshness: Freshness) -> Result<Credential> {
         if let Source::Bearer = self.source {
             return Credential::of_key(self.bearer.as_ref()).await;
         }
+        match self.keys().await {
+            Ok((keys, steady)) => {
+                let spare = keys.expiry().is_some().then(|| keys.clone());
+                *self.spare.lock().unwrap_or_else(PoisonError::into_inner) = spare;
+                let validity = validity(keys.expiry(), steady);
+                Ok(credential(keys, validity))
+            }
+            Err(e) => match (freshness, self.still_good()) {
+                (Freshness::Cached, Some((keys, until))) => {
+                    tracing::warn!(source = %self.source, "{e}; the last credentials are still good");
+                    Ok(credential(keys, Validity::UntilWall(until)))
+                }
+                _ => Err(e),
+            },
+        }
+    }
+
+    /// The last credentials, and until when they may be used before the source is asked again.
+    fn still_good(&self) -> Option<(Credentials, SystemTime)> {
+        let keys = self
+            .spare
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()?;
+        let now = now();
+        let end = keys.expiry()?.checked_sub(LAST_MARGIN)?;
+        (now < end).then(|| (keys, end.min(now + ASK_AGAIN)))
+    }
+
+    async fn keys(&self) -> Result<(Credentials, bool)> {
         // What the SDK logs of its requests and answers here holds tokens: it is not heard.
-        let (keys, steady) = match self.once().with_subscriber(NoSubscriber::new()).await {
+        let loaded = match self.once().with_subscriber(NoSubscriber::new()).await {
             // A connection that breaks is tried once more, at once: nothing here waits on a clock of its own.
             Err(e) if e.is_retryable() => self.once().with_subscriber(NoSubscriber::new()).await,
             loaded => loaded,
-        }
-        .map_err(|e| {
+        };
+        let named = |kind, what: &str| {
             Error::new(
-                e.kind(),
-                format!("no AWS credentials from {}: {}", self.source, e.message()),
+                kind,
+                format!("no AWS credentials from {}: {what}", self.source),
             )
-            .with_retryable(e.is_retryable())
-        })?;
-        if let Some(part) = unsound(&keys) {
-            return Err(Error::new(
-                Kind::Auth,
-                format!(
-                    "the AWS credentials from {} hold a {part} that no header can carry",
-                    self.source
-                ),
-            ));
+        };
+        let (keys, steady) =
+            loaded.map_err(|e| named(e.kind(), e.message()).with_retryable(e.is_retryable()))?;
+        match unsound(&keys) {
+            Some(part) => Err(named(Kind::Auth, &format!("their {part} fits no header"))),
+            None => Ok((keys, steady)),
         }
-        let validity = validity(keys.expiry(), steady);
-        let hidden = [Some(keys.secret_access_key()), keys.session_token()];
-        let hidden: Vec<SecretString> = hidden
-            .into_iter()
-            .flatten()
-            .map(SecretString::from)
-            .collect();
-        Ok(Credential::typed(std::sync::Arc::new(keys), validity).hiding(hidden))
     }
 
     /// One load; and whether what came is a fixed pair of keys, which costs nothing to read again.
@@ -113,10 +139,24 @@ fn unsound(keys: &Credentials) -> Option<&'static str> {
         .map(|_| "session token")
 }
 
-fn validity(expiry: Option<SystemTime>, steady: bool) -> Validity {
+fn credential(keys: Credentials, validity: Validity) -> Credential {
+    let hidden = [Some(keys.secret_access_key()), keys.session_token()];
+    let hidden: Vec<SecretString> = hidden
+        .into_iter()
+        .flatten()
+        .map(SecretString::from)
+        .collect();
+    Credential::typed(Arc::new(keys), validity).hiding(hidden)
+}
+
+fn now() -> SystemTime {
     #[allow(clippy::disallowed_methods)]
     // Expiries are told in wall-clock time; the framework turns what is left into its own clock's time.
-    let now = SystemTime::now();
+    SystemTime::now()
+}
+
+fn validity(expiry: Option<SystemTime>, steady: bool) -> Validity {
+    let now = now();
     match expiry {
         Some(at) => {
             // Of a short-lived one, a part: a credential for five seconds is good for four and a half.
