@@ -106,9 +106,13 @@ async fn identity(cx: &Context) -> Verdict {
         json!({"rate_limit": {}}),
     ] {
         let what = format!("{extra} is no part of the scope");
-        let Ok(_) = try_entry(&cx.subject, URL, &extra, cx.route != Kind::Local) else {
+        // An adapter may refuse what it has no use for.
+        let env = Env::from_pairs((cx.subject.environment)(URL));
+        let made = try_entry(&cx.subject, URL, &extra, cx.route != Kind::Local)
+            .and_then(|entry| try_resolve(&cx.subject, &entry, &env));
+        if made.is_err() {
             continue;
-        };
+        }
         same(
             &what,
             plain.to_string(),

@@ -216,7 +216,8 @@ async fn dropped(cx: &Context) -> Verdict {
     let mut stream = worked("the stream opens", opened)?;
     b.drive(stream.next()).await?;
     drop(stream);
-    worked("the next call", b.ask(Ask::of(1).cap(2)).await?).map(drop)
+    let next = b.asker.ask(b.way, Ask::of(1).cap(2));
+    worked("the next call", b.stand_still(next).await?).map(drop)
 }
 
 async fn queue(cx: &Context) -> Verdict {

@@ -52,11 +52,19 @@ pub enum Fault {
     IgnoresRetryAfter,
     /// On the engine route: a failed connection is tried again by the engine itself.
     RetriesItself,
+    /// On the local route: vectors come in the order of their texts.
+    SortsInputs,
+    /// On the local route: the output cap is not kept.
+    IgnoresCap,
+    /// On the local route: a dropped stream keeps its slot.
+    KeepsSlot,
+    /// On the local route: a queue without end.
+    EndlessQueue,
 }
 
 impl Fault {
     /// Every fault.
-    pub const ALL: [Fault; 24] = [
+    pub const ALL: [Fault; 28] = [
         Fault::WrongOrder,
         Fault::LosesItem,
         Fault::OwnedFieldTaken,
@@ -81,6 +89,10 @@ impl Fault {
         Fault::LeavesWorkBehind,
         Fault::IgnoresRetryAfter,
         Fault::RetriesItself,
+        Fault::SortsInputs,
+        Fault::IgnoresCap,
+        Fault::KeepsSlot,
+        Fault::EndlessQueue,
     ];
 
     /// The model that has it.

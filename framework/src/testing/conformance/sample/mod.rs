@@ -1,10 +1,11 @@
-//! A small adapter that passes every check, on the HTTP route and on the engine route, and its [`Wire`](super::Wire).
+//! A small adapter that passes every check, on the HTTP, the engine and the local route, and its [`Wire`](super::Wire).
 //!
 //! It is what the kit is tested with: an entry whose model is the name of a [`Fault`] gets an adapter with that fault, and the
 //! checks must find it. As an example of an adapter, take `examples/custom_provider` or `providers/src/openai` instead.
 
 mod engine;
 mod fault;
+mod local;
 mod script;
 mod stream;
 
@@ -33,7 +34,7 @@ use crate::rerank::{Ranked, Ranking, RerankRequest};
 use crate::secret::{CredentialSource, ResolvedSecret};
 
 pub use fault::Fault;
-pub use script::{MEDIA, Script, subject};
+pub use script::{MEDIA, Script, local_subject, subject};
 
 const OPERATIONS: &[Operation] = &[Operation::Embed, Operation::Generate, Operation::Rerank];
 
@@ -63,6 +64,14 @@ pub const ENGINE_PLUGIN: Plugin = Plugin {
     operations: OPERATIONS,
     env_prefix: None,
     resolve: |setup| Ok(Arc::new(Sample::new(setup, true)?)),
+};
+
+/// A model of arithmetic on the local route.
+pub const LOCAL_PLUGIN: Plugin = Plugin {
+    name: "sample-local",
+    operations: OPERATIONS,
+    env_prefix: None,
+    resolve: |setup| Ok(Arc::new(local::Local::new(setup)?)),
 };
 
 struct Sample {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::json;
 
 use super::super::{KEY, Refusal, Row, Score, Stream, Subject, Wire};
-use super::{ENGINE_PLUGIN, PLUGIN};
+use super::{ENGINE_PLUGIN, LOCAL_PLUGIN, PLUGIN};
 use crate::content::{MediaKind, MediaSupport};
 use crate::error::Kind;
 use crate::provider::Operation;
@@ -122,4 +122,24 @@ pub fn subject(operation: Operation, by_engine: bool, model: &str) -> Subject {
         ]
     })
     .media(media)
+}
+
+/// The sample with `model` on the local route.
+pub fn local_subject(operation: Operation, model: &str) -> Subject {
+    let (name, entry_model, scope_model) = (LOCAL_PLUGIN.name, model.to_owned(), model.to_owned());
+    Subject::new(
+        LOCAL_PLUGIN,
+        operation,
+        move |_| json!({"provider": name, "model": entry_model}),
+    )
+    .scope(move |_| {
+        vec![
+            ("provider", name.to_owned()),
+            ("endpoint", "in-process".to_owned()),
+            ("operation", operation.as_str().to_owned()),
+            ("model", scope_model.clone()),
+            ("credential", "anonymous".to_owned()),
+        ]
+    })
+    .default_output_cap(256)
 }
