@@ -3,7 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use antfly_framework::config::{EntryConfig, Scoring};
+use antfly_framework::config::EntryConfig;
 use antfly_framework::content::MediaSupport;
 use antfly_framework::provider::{Declared, Identity, Provider, Setup, TokenCost};
 use antfly_framework::secret::CredentialSource;
@@ -116,9 +116,4 @@ pub(super) fn under(models: &Path, model: &str) -> Option<PathBuf> {
         .components()
         .all(|c| matches!(c, Component::Normal(_)));
     (stays && model.components().next().is_some()).then(|| models.join(model))
-}
-
-/// How a plain embedding model scores documents.
-pub(super) fn scoring(entry: &EntryConfig) -> Scoring {
-    entry.rerank.scoring.unwrap_or(Scoring::Cosine)
 }

@@ -1,0 +1,15 @@
+//! Models in this process: what an entry may say, admission, loading, and what the models make of texts.
+//!
+//! `models`: with the real all-MiniLM-L6-v2, against vectors that another implementation made (`reference.py`). `tiny`: every
+//! family of models and every classification head, against the same implementation on seeded random weights. `entry`: what is
+//! refused, and where. `running`: the queue, the deadline, cancellation and loading, seen from outside. `linkage`: what a build
+//! without the feature is free of.
+
+#![allow(clippy::unwrap_used)]
+
+mod entry;
+mod linkage;
+mod models;
+mod running;
+mod support;
+mod tiny;
