@@ -70,7 +70,7 @@ pub(super) fn adapter(entry: &EntryConfig, env: &Env) -> Result<Vertex> {
     Ok(Vertex {
         declared,
         place,
-        tokens: Tokens::new(found.source),
+        tokens: Tokens::of(found.source),
         quota_project: quota_project.transpose()?,
         embedding,
         rank_field: entry.rerank.field.clone(),

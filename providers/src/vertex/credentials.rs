@@ -7,7 +7,7 @@
 use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -46,11 +46,21 @@ struct Built {
 }
 
 impl Tokens {
-    pub(super) fn new(source: Source) -> Self {
-        Tokens {
+    /// The tokens of a source: the same for all handles that use it, so that an embedder and a generator share one.
+    pub(super) fn of(source: Source) -> Arc<Self> {
+        static ALL: Mutex<Vec<Weak<Tokens>>> = Mutex::new(Vec::new());
+        let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|tokens| tokens.strong_count() > 0);
+        let mut known = all.iter().filter_map(Weak::upgrade);
+        if let Some(tokens) = known.find(|tokens| tokens.source == source) {
+            return tokens;
+        }
+        let tokens = Arc::new(Tokens {
             source,
             built: Mutex::new(None),
-        }
+        });
+        all.push(Arc::downgrade(&tokens));
+        tokens
     }
 
     /// A token that is good now. Ready at the first poll when one is there.

@@ -9,6 +9,8 @@ mod place;
 mod source;
 mod wire;
 
+use std::sync::Arc;
+
 use antfly_framework::embed::{EmbedPart, Embeddings};
 use antfly_framework::generate::{GenerateRequest, Generation};
 use antfly_framework::provider::{
@@ -48,7 +50,7 @@ const QUOTA_PROJECT: HeaderName = HeaderName::from_static("x-goog-user-project")
 struct Vertex {
     declared: Declared,
     place: Place,
-    tokens: Tokens,
+    tokens: Arc<Tokens>,
     quota_project: Option<HeaderValue>,
     /// How this model embeds; of use to embedders only.
     embedding: Embedding,

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use antfly_providers::testing::{Gate, Reply, Server};
-use antfly_providers::{Env, Kind, Operation};
+use antfly_providers::{CallOptions, EmbedRequest, Env, Kind, Operation, RerankRequest};
 use serde_json::{Value, json};
 
 use crate::google::*;
@@ -286,7 +286,7 @@ async fn a_slow_token_endpoint_holds_no_permit_and_costs_no_quota() {
 }
 
 #[tokio::test]
-async fn a_call_may_run_out_of_time_or_be_dropped_while_its_token_is_fetched() {
+async fn a_call_that_runs_out_of_time_leaves_its_fetch_to_the_next() {
     let gate = Gate::new();
     let google = Google::with(3600, Some(gate.clone()));
     let server = model();
@@ -294,23 +294,48 @@ async fn a_call_may_run_out_of_time_or_be_dropped_while_its_token_is_fetched() {
     let generator = vertex(
         &client_of(Env::empty()),
         &server,
-        with_file(&path, json!({"timeout_ms": 100})),
+        with_file(&path, json!({})),
     );
-    let error = soon(generator.generate(ask())).await.unwrap_err();
+    let options = CallOptions::timeout(ms(100));
+    let error = soon(generator.generate_with(ask(), options))
+        .await
+        .unwrap_err();
     assert_eq!(
         (error.kind(), error.attempts()),
         (Kind::DeadlineExceeded, 0)
     );
     assert_eq!(generator.scope_snapshot().counters.admitted, 0);
+    google.server.wait_for_requests(1).await;
     gate.open();
-    // The fetch went on without its caller, and nobody asks twice.
-    let patient = vertex(
-        &client_of(Env::empty()),
-        &server,
-        with_file(&path, json!({})),
-    );
-    soon(patient.generate(ask())).await.unwrap();
-    assert_eq!(server.requests().len(), 1);
+    soon(generator.generate(ask())).await.unwrap();
+    assert_eq!((google.given(), server.requests().len()), (1, 1));
+}
+
+#[tokio::test]
+async fn k13_handles_of_one_source_share_a_token() {
+    let google = Google::start();
+    let server = Server::with(|request| match request.path.rsplit(':').next() {
+        Some("predict") => Reply::json(
+            200,
+            json!({"predictions": [{"embeddings": {"values": [1.0]}}]}),
+        ),
+        Some("rank") => Reply::json(200, json!({"records": [{"id": "0", "score": 1.0}]})),
+        _ => Reply::json(200, fixture!("generate.json")),
+    });
+    let path = google.file(&google.user());
+    let fields = |model: &str| with_file(&path, json!({"model": model}));
+    let client = client_of(Env::empty());
+    let generator = vertex(&client, &server, fields("gemini-2.5-flash"));
+    let embedder = vertex_embedder(&client, &server, fields("text-embedding-005"));
+    let reranker = vertex_reranker(&client_of(Env::empty()), &server, fields("ranker"));
+    generator.generate(ask()).await.unwrap();
+    embedder.embed(EmbedRequest::texts(["a"])).await.unwrap();
+    reranker
+        .rerank(RerankRequest::new("q", ["a"]))
+        .await
+        .unwrap();
+    assert_eq!(bearers(&server), ["token-1"; 3]);
+    assert_eq!(google.given(), 1);
 }
 
 #[tokio::test]
