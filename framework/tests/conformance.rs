@@ -3,10 +3,36 @@
 
 use antfly_framework::provider::Operation;
 use antfly_framework::testing::conformance::sample::{self, Fault, Script};
-use antfly_framework::testing::conformance::{Report, Status};
+use antfly_framework::testing::conformance::{KEY, Report, Status, Subject};
 
 const HTTP: bool = false;
 const ENGINE: bool = true;
+
+/// The sample with its key behind a secret reference, which can be asked again.
+fn by_reference(model: &'static str) -> Subject {
+    Subject::new(sample::PLUGIN, Operation::Embed, move |server| {
+        serde_json::json!({"provider": "sample", "model": model, "url": server, "api_key": "${secret:kit.key}"})
+    })
+    .environment(|_| [("KIT_KEY", KEY)])
+    .scope(move |server| {
+        vec![
+            ("provider", "sample".to_owned()),
+            ("endpoint", server.to_owned()),
+            ("operation", "embed".to_owned()),
+            ("model", model.to_owned()),
+            ("credential", "secret:env:KIT_KEY".to_owned()),
+            ("project", "none".to_owned()),
+        ]
+    })
+}
+
+#[test]
+fn a_key_behind_a_reference_is_loaded_anew_when_it_is_called_expired() {
+    by_reference("tiny").check(Script).assert();
+    let report = by_reference("DeafToExpiry").only(["attempt"]).check(Script);
+    let failed: Vec<_> = report.failed().map(|o| o.name).collect();
+    assert_eq!(failed, ["attempt.expired"], "{report}");
+}
 
 fn run(operation: Operation, by_engine: bool, model: &str) -> Report {
     sample::subject(operation, by_engine, model).check(Script)
@@ -36,6 +62,7 @@ fn an_embedder_that_is_right_passes() {
             "stream.idle",
             "permit.stream",
             "permit.stream_dropped",
+            "bounds.credential",
             "bounds.stream",
             "cost.default_cap",
             "media.sent",
@@ -51,6 +78,7 @@ fn a_generator_that_is_right_passes() {
         "answer.count",
         "answer.index",
         "answer.finite",
+        "bounds.credential",
     ];
     passes(&run(Operation::Generate, HTTP, "tiny"), &skips);
 }
@@ -91,7 +119,7 @@ fn what_was_only_looked_at_in_part_or_skipped_by_mistake_proves_nothing() {
 
 #[test]
 fn an_entry_that_does_not_resolve_is_a_failure_and_no_empty_success() {
-    let broken = antfly_framework::testing::conformance::Subject::new(
+    let broken = Subject::new(
         sample::PLUGIN,
         Operation::Embed,
         |_| serde_json::json!({"provider": "sample"}),
@@ -163,11 +191,16 @@ fn found_by(fault: Fault) -> Option<(Operation, bool, &'static str)> {
         Fault::SwallowsStreamError => (Generate, HTTP, "stream.error_later"),
         Fault::LosesDelta => (Generate, HTTP, "stream.whole"),
         Fault::SendsTwice => (Embed, ENGINE, "attempt.counted"),
+        Fault::FetchesTokenInside => (Embed, ENGINE, "bounds.credential"),
         Fault::LeavesWorkBehind => (Embed, ENGINE, "bounds.drop"),
         Fault::IgnoresRetryAfter => (Embed, ENGINE, "cooldown.shared"),
         Fault::RetriesItself => (Embed, ENGINE, "error.transport"),
         // In tests of their own, above.
-        Fault::SortsInputs | Fault::IgnoresCap | Fault::KeepsSlot | Fault::EndlessQueue => {
+        Fault::DeafToExpiry
+        | Fault::SortsInputs
+        | Fault::IgnoresCap
+        | Fault::KeepsSlot
+        | Fault::EndlessQueue => {
             return None;
         }
         other => panic!("no check is named for {other:?}"),

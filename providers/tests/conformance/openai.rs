@@ -84,6 +84,11 @@ impl Wire for OpenAi {
         ]
     }
 
+    fn expired(&self) -> Option<Reply> {
+        let error = json!({"message": "no", "type": "error", "code": "token_expired"});
+        Some(Reply::json(401, json!({ "error": error })))
+    }
+
     fn request_id_header(&self) -> Option<&'static str> {
         Some("x-request-id")
     }

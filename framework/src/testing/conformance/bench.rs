@@ -23,7 +23,7 @@ use crate::error::Error;
 use crate::provider::{Declared, Operation, Provider, Route, Setup};
 use crate::registry::Registry;
 use crate::secret::Secrets;
-use crate::testing::{Received, Reply, Server};
+use crate::testing::{Gate, Received, Reply, Server};
 
 /// How long anything may take on the wall clock.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -134,6 +134,17 @@ impl Context {
 
     /// A server that answers by `steps` and then well, and a handle on the entry with `extra` in it.
     pub(super) fn bench(&self, way: Way, extra: Value, steps: Vec<Step>) -> Verdict<Bench<'_>> {
+        self.bench_behind(None, way, extra, steps)
+    }
+
+    /// The same, with the answers to auxiliary requests (a token endpoint's) held back until `gate` is open.
+    pub(super) fn bench_behind(
+        &self,
+        gate: Option<Gate>,
+        way: Way,
+        extra: Value,
+        steps: Vec<Step>,
+    ) -> Verdict<Bench<'_>> {
         let models: Arc<Mutex<Vec<Received>>> = Arc::default();
         let server = match self.wire.clone() {
             None => Server::start([]),
@@ -142,7 +153,10 @@ impl Context {
                 let steps = Mutex::new(VecDeque::from(steps));
                 Server::with(move |request| {
                     if let Some(reply) = wire.auxiliary(request) {
-                        return reply;
+                        return match &gate {
+                            Some(gate) => reply.after(gate),
+                            None => reply,
+                        };
                     }
                     lock(&models).push(request.clone());
                     let step = lock(&steps).pop_front();

@@ -85,6 +85,11 @@ pub trait Wire: Send + Sync + 'static {
         Vec::new()
     }
 
+    /// A refusal that calls the credential expired, where the provider has one.
+    fn expired(&self) -> Option<Reply> {
+        None
+    }
+
     /// Frames of a stream that tell of an error inside a 200, each with its kind.
     fn stream_errors(&self) -> Vec<(Bytes, Kind)> {
         Vec::new()

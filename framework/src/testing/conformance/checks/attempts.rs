@@ -29,6 +29,11 @@ pub(super) const CHECKS: &[Check] = &[
         spaced
     ),
     check!(
+        "attempt.expired",
+        "a credential called expired is loaded anew once, for one more attempt; a literal key is not, nor none",
+        expired
+    ),
+    check!(
         "attempt.redirect",
         "a 307 or 308 is followed as an attempt of its own, with the same body",
         redirect
@@ -126,6 +131,35 @@ async fn spaced(cx: &Context) -> Verdict {
     same("requests at the server", 3, b.requests().len())?;
     let took = b.clock.now().saturating_duration_since(start).as_secs();
     same("seconds that three attempts at six a minute take", 20, took)
+}
+
+async fn expired(cx: &Context) -> Verdict {
+    let Some(reply) = cx.wire()?.expired() else {
+        return skip("the wire has no word for it (Wire::expired)");
+    };
+    // Neither can be had anew.
+    let source = cx.declared.credential.as_str();
+    let fixed = source.starts_with("literal:") || source == "anonymous";
+    let once = json!({"retry": {"max_attempts": 1}});
+    for way in cx.ways() {
+        let steps = vec![Step::Say(reply.clone())];
+        let b = cx.bench(way, once.clone(), steps)?;
+        let told = b.ask(Ask::of(1)).await?;
+        if fixed {
+            refused("an expired key that can't be had anew", Kind::Auth, told)?;
+            same("requests at the server", 1, b.requests().len())?;
+            continue;
+        }
+        worked("the attempt with a new credential", told)?;
+        same("requests at the server", 2, b.requests().len())?;
+        same("admitted", 2, b.asker.snapshot().counters.admitted)?;
+        let steps = (0..3).map(|_| Step::Say(reply.clone())).collect();
+        let b = cx.bench(way, once.clone(), steps)?;
+        let told = b.ask(Ask::of(1)).await?;
+        refused("a credential that stays expired", Kind::Auth, told)?;
+        same("requests at the server", 2, b.requests().len())?;
+    }
+    Ok(())
 }
 
 fn followed(cx: &Context) -> Verdict {

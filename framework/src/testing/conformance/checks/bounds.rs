@@ -34,6 +34,11 @@ pub(super) const CHECKS: &[Check] = &[
         dropped
     ),
     check!(
+        "bounds.credential",
+        "while a credential is loaded no permit is held, and deadline, cancellation and drop end the call",
+        credential
+    ),
+    check!(
         "bounds.stream",
         "the caller's deadline and cancellation end a stream between two events",
         stream
@@ -196,6 +201,55 @@ async fn dropped(cx: &Context) -> Verdict {
             drop(call);
             stage.left(&b, permit).await?;
         }
+    }
+    Ok(())
+}
+
+async fn credential(cx: &Context) -> Verdict {
+    cx.wire()?;
+    let way = cx.way()?;
+    let asks = {
+        let b = cx.bench(way, json!({}), vec![])?;
+        worked("a call", b.ask(Ask::of(1)).await?)?;
+        b.server.requests().len() > b.requests().len()
+    };
+    if !asks {
+        return skip("no credential comes from the server (Wire::auxiliary)");
+    }
+    for how in ["deadline", "cancellation", "drop"] {
+        let gate = Gate::new();
+        let b = cx.bench_behind(Some(gate.clone()), way, json!({}), vec![])?;
+        let token = CancellationToken::new();
+        let options = CallOptions::timeout(Duration::from_secs(40)).with_cancel(token.clone());
+        let mut call = Box::pin(b.asker.ask(way, Ask::of(1).with(options)));
+        b.until(call.as_mut(), "the credential is asked for", |b| {
+            b.server.open_requests() >= 1
+        })
+        .await?;
+        let scope = b.asker.snapshot();
+        let held = (scope.active, scope.queued, scope.counters.admitted);
+        same(
+            "permits, places in line and admissions meanwhile",
+            (0, 0, 0),
+            held,
+        )?;
+        match how {
+            "deadline" => {
+                b.clock.advance(Duration::from_secs(40));
+                let result = b.stand_still(call).await?;
+                b.keep(&refused(how, Kind::DeadlineExceeded, result)?);
+            }
+            "cancellation" => {
+                token.cancel();
+                let result = b.stand_still(call).await?;
+                b.keep(&refused(how, Kind::Cancelled, result)?);
+            }
+            _ => drop(call),
+        }
+        b.free(how).await?;
+        same("requests of the model", 0, b.requests().len())?;
+        gate.open();
+        worked("the next call", b.ask(Ask::of(1)).await?)?;
     }
     Ok(())
 }

@@ -30,6 +30,11 @@ impl EngineProvider for Sample {
             let mut first = self.open(prepared, credential).await?;
             first.rest().await?;
         }
+        if self.is(Fault::FetchesTokenInside) {
+            let mut request = self.raw(prepared, credential)?;
+            request.bytes = b"GET /token HTTP/1.1\r\nconnection: close\r\n\r\n".to_vec();
+            Exchange::open(&request).await?.rest().await?;
+        }
         if self.is(Fault::LeavesWorkBehind) {
             drop(attempt);
             let request = self.raw(prepared, credential)?;

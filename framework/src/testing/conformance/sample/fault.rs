@@ -32,6 +32,8 @@ pub enum Fault {
     IgnoresBodyHint,
     /// 401 is taken for a bad request.
     WrongKind,
+    /// A credential that is called expired is not loaded anew.
+    DeafToExpiry,
     /// A refusal that is not JSON is a panic.
     PanicsOnBody,
     /// The output cap is on the wire and not in the price.
@@ -46,6 +48,8 @@ pub enum Fault {
     LosesDelta,
     /// On the engine route: each request is sent twice.
     SendsTwice,
+    /// On the engine route: a token is fetched under the permit.
+    FetchesTokenInside,
     /// On the engine route: a task goes on with a request whose call has been dropped.
     LeavesWorkBehind,
     /// On the engine route: a 429's Retry-After is not handed on.
@@ -64,7 +68,7 @@ pub enum Fault {
 
 impl Fault {
     /// Every fault.
-    pub const ALL: [Fault; 28] = [
+    pub const ALL: [Fault; 30] = [
         Fault::WrongOrder,
         Fault::LosesItem,
         Fault::OwnedFieldTaken,
@@ -79,6 +83,7 @@ impl Fault {
         Fault::OpensSocket,
         Fault::IgnoresBodyHint,
         Fault::WrongKind,
+        Fault::DeafToExpiry,
         Fault::PanicsOnBody,
         Fault::UnderDeclaresCost,
         Fault::DropsMedia,
@@ -86,6 +91,7 @@ impl Fault {
         Fault::SwallowsStreamError,
         Fault::LosesDelta,
         Fault::SendsTwice,
+        Fault::FetchesTokenInside,
         Fault::LeavesWorkBehind,
         Fault::IgnoresRetryAfter,
         Fault::RetriesItself,

@@ -185,6 +185,9 @@ impl Sample {
         if let Some(code) = code {
             told = told.with_code(code);
         }
+        if code == Some("expired") && !self.is(Fault::DeafToExpiry) {
+            told = told.with_credential_expired();
+        }
         if let Some(wait) = error["wait"].as_str().and_then(parse_proto_duration)
             && !self.is(Fault::IgnoresBodyHint)
         {

@@ -83,6 +83,15 @@ impl Wire for Script {
         ]
     }
 
+    fn expired(&self) -> Option<Reply> {
+        let error = json!({"message": "no", "code": "expired"});
+        Some(Reply::json(401, json!({ "error": error })))
+    }
+
+    fn auxiliary(&self, request: &Received) -> Option<Reply> {
+        (request.path == "/token").then(|| Reply::json(200, "{}"))
+    }
+
     fn stream_errors(&self) -> Vec<(Bytes, Kind)> {
         let event = |code| {
             let error = json!({"error": {"message": "no", "code": code}});
