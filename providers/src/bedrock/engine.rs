@@ -257,3 +257,31 @@ impl Intercept for Exact {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use antfly_framework::provider::Operation;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_sdk_neither_retries_nor_times_out_nor_watches_streams_nor_sends_by_itself() {
+        let entry = EntryConfig::new(Operation::Generate, "bedrock", "m");
+        let endpoint = Endpoint::parse("http://127.0.0.1:9").unwrap();
+        let engine = Engine::new(&entry, &endpoint, "us-east-1").unwrap();
+        let config = engine.client.config();
+        assert_eq!(
+            config.retry_config().map(RetryConfig::max_attempts),
+            Some(1)
+        );
+        assert!(
+            !config
+                .stalled_stream_protection()
+                .is_some_and(|s| s.is_enabled())
+        );
+        assert_eq!(config.timeout_config(), Some(&TimeoutConfig::disabled()));
+        let sent = engine.client.converse().model_id("m").send().await;
+        let e = failure(&sent.unwrap_err());
+        assert!(!e.is_retryable(), "{e}");
+    }
+}

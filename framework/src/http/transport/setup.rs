@@ -65,9 +65,11 @@ fn read_ca_file(entry: &EntryConfig) -> Result<Option<Bytes>> {
 /// # Errors
 /// `config` naming the field, when the file can't be read or holds anything but usable certificates.
 pub fn extra_roots(entry: &EntryConfig) -> Result<Option<Bytes>> {
-    let pem = read_ca_file(entry)?;
-    tls(pem.as_slice()).map_err(|e| Error::new(e.kind(), entry.field(e.message())))?;
-    Ok(pem)
+    let Some(pem) = read_ca_file(entry)? else {
+        return Ok(None);
+    };
+    tls(std::slice::from_ref(&pem)).map_err(|e| Error::new(e.kind(), entry.field(e.message())))?;
+    Ok(Some(pem))
 }
 
 impl fmt::Debug for Transports {
