@@ -32,18 +32,28 @@ ROUNDS = int(os.environ.get("ROUNDS", "3"))
 AT_LEAST = 1.5
 
 
+class Hidden(torch.nn.Module):
+    """The model as a function of three tensors, which is what can be exported."""
+
+    def __init__(self):
+        super().__init__()
+        self.model = transformers.AutoModel.from_pretrained(FOLDER, attn_implementation="eager").eval()
+
+    def forward(self, ids, mask, types):
+        return self.model(input_ids=ids, attention_mask=mask, token_type_ids=types).last_hidden_state
+
+
 class Session:
     """onnxruntime with the tokenizer's own library."""
 
     def __init__(self):
         self.path = pathlib.Path(tempfile.mkdtemp()) / "model.onnx"
-        model = transformers.AutoModel.from_pretrained(FOLDER, attn_implementation="eager").eval()
         example = transformers.AutoTokenizer.from_pretrained(FOLDER)(["a text", "another one"], return_tensors="pt", padding=True)
         names = ["input_ids", "attention_mask", "token_type_ids"]
         axes = {name: {0: "batch", 1: "tokens"} for name in names + ["hidden"]}
         torch.onnx.export(
-            model, tuple(example[n] for n in names), str(self.path), input_names=names, output_names=["hidden", "pooled"],
-            dynamic_axes=axes, opset_version=17, dynamo=False,
+            Hidden(), tuple(example[n] for n in names), str(self.path), input_names=names, output_names=["hidden"], dynamic_axes=axes,
+            opset_version=17, dynamo=False,
         )
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = THREADS

@@ -3,10 +3,11 @@
 //! `models`: with the real all-MiniLM-L6-v2, against vectors that another implementation made (`reference.py`). `tiny`: every
 //! family of models and every classification head, against the same implementation on seeded random weights. `entry`: what is
 //! refused, and where. `running`: the queue, the deadline, cancellation and loading, seen from outside. `linkage`: what a build
-//! without the feature is free of.
+//! without the feature is free of. `conformance`: the kit's checks of the local route.
 
 #![allow(clippy::unwrap_used)]
 
+mod conformance;
 mod entry;
 mod linkage;
 mod models;

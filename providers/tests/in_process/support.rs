@@ -129,13 +129,25 @@ impl Scratch {
 
     /// A copy of one of the tiny models, under its own name.
     pub(crate) fn with_tiny(self, name: &str) -> Self {
-        let to = self.0.join(name);
-        std::fs::create_dir_all(&to).unwrap();
-        for file in std::fs::read_dir(here("tiny").join(name)).unwrap() {
-            let file = file.unwrap();
-            std::fs::copy(file.path(), to.join(file.file_name())).unwrap();
-        }
+        self.with_copy(&here("tiny").join(name))
+    }
+
+    /// A copy of a model's folder, under its own name.
+    pub(crate) fn with_copy(self, folder: &Path) -> Self {
+        copy(folder, &self.0.join(folder.file_name().unwrap()));
         self
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for file in std::fs::read_dir(from).unwrap() {
+        let file = file.unwrap();
+        let to = to.join(file.file_name());
+        match file.file_type().unwrap().is_dir() {
+            true => copy(&file.path(), &to),
+            false => assert!(std::fs::copy(file.path(), to).is_ok()),
+        }
     }
 }
 
