@@ -24,7 +24,7 @@ use serde_json::{Map, Value};
 use crate::google::generate::body::GenerateBody;
 use crate::google::generate::{answer, stream};
 use crate::google::media::Files;
-use crate::google::{error, segment};
+use crate::google::{error, segment, vectors};
 
 /// The plugin `gemini`.
 pub const PLUGIN: Plugin = Plugin {
@@ -109,9 +109,9 @@ impl EmbedCodec for Gemini {
     }
 
     fn decode(&self, head: &Head, body: Bytes, part: &EmbedPart<'_>) -> Result<Embeddings> {
-        let mut vectors = wire::decode(head, &body, part.inputs.len())?;
-        vectors.request_id = self.request_id(head);
-        Ok(vectors)
+        let mut embeddings = vectors::decode(head, &body, part.inputs.len())?;
+        embeddings.request_id = self.request_id(head);
+        Ok(embeddings)
     }
 }
 

@@ -1,15 +1,11 @@
-//! `batchEmbedContents`: one request a content out, as many embeddings in the same order back.
+//! `batchEmbedContents`: one request a content. As many embeddings come back, in the same order.
 
-use antfly_framework::embed::{EmbedInput, EmbedPart, Embeddings, EmbeddingsBuilder};
-use antfly_framework::provider::Head;
+use antfly_framework::embed::{EmbedInput, EmbedPart};
 use antfly_framework::{Error, Kind, Result};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::google::error::{in_band, is_error, unreadable};
 use crate::google::extra::Rules;
-use crate::google::generate::WireUsage;
-use crate::google::json::Items;
 use crate::google::media::{Files, WireContent, WirePart};
 
 /// What each request of a batch writes or owns.
@@ -78,35 +74,4 @@ fn content<'a>(input: &'a EmbedInput, files: Files<'_>) -> Result<Vec<WirePart<'
             "this kind of input can't be embedded",
         )),
     }
-}
-
-#[derive(Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-#[derive(Default)]
-struct Answer {
-    embeddings: Items<Embedding>,
-    usage_metadata: Option<WireUsage>,
-    error: Value,
-}
-
-#[derive(Deserialize)]
-struct Embedding {
-    #[serde(default)]
-    values: Items<f32>,
-}
-
-/// The vectors of `inputs` contents, in their order.
-pub(super) fn decode(head: &Head, body: &[u8], inputs: usize) -> Result<Embeddings> {
-    let answer: Answer =
-        serde_json::from_slice(body).map_err(|problem| unreadable(head, body, problem))?;
-    if is_error(&answer.error) {
-        return Err(in_band(head, &answer.error));
-    }
-    let mut builder = EmbeddingsBuilder::new(inputs);
-    for (index, embedding) in answer.embeddings.0.iter().enumerate() {
-        builder.put(index, &embedding.values.0)?;
-    }
-    let mut vectors = builder.finish()?;
-    vectors.usage = answer.usage_metadata.and_then(WireUsage::into_usage);
-    Ok(vectors)
 }

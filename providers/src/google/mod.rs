@@ -8,6 +8,7 @@ pub(crate) mod json;
 pub(crate) mod media;
 pub(crate) mod task;
 mod told;
+pub(crate) mod vectors;
 
 use antfly_framework::content::{MediaKind, MediaSupport};
 

@@ -1,16 +1,12 @@
 //! `embedContent`: one content, which may hold media, to one vector.
 
-use antfly_framework::embed::{EmbedInput, EmbedPart, Embeddings, EmbeddingsBuilder};
-use antfly_framework::provider::Head;
+use antfly_framework::embed::{EmbedInput, EmbedPart};
 use antfly_framework::{Error, Kind, Result};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::Embedding;
-use crate::google::error::{in_band, is_error, unreadable};
 use crate::google::extra::Rules;
-use crate::google::generate::WireUsage;
-use crate::google::json::Items;
 use crate::google::media::{Files, WireContent, WirePart};
 
 /// What the body writes or owns.
@@ -70,34 +66,4 @@ pub(super) fn body<'a>(embedding: &'a Embedding, part: &EmbedPart<'a>) -> Result
         ]),
         extra: &embedding.beside,
     })
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Answer {
-    embedding: Option<Vector>,
-    usage_metadata: Option<WireUsage>,
-    error: Value,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Vector {
-    values: Items<f32>,
-}
-
-/// The vector of the one content.
-pub(super) fn decode(head: &Head, body: &[u8], inputs: usize) -> Result<Embeddings> {
-    let answer: Answer =
-        serde_json::from_slice(body).map_err(|problem| unreadable(head, body, problem))?;
-    if is_error(&answer.error) {
-        return Err(in_band(head, &answer.error));
-    }
-    let mut builder = EmbeddingsBuilder::new(inputs);
-    if let Some(vector) = answer.embedding {
-        builder.put(0, &vector.values.0)?;
-    }
-    let mut vectors = builder.finish()?;
-    vectors.usage = answer.usage_metadata.and_then(WireUsage::into_usage);
-    Ok(vectors)
 }

@@ -13,7 +13,7 @@ use antfly_framework::provider::{BatchLimits, Head, Prepared};
 use antfly_framework::{Error, Result};
 use serde_json::{Map, Value};
 
-use crate::google::{GEMINI_MEDIA, task};
+use crate::google::{GEMINI_MEDIA, task, vectors};
 
 /// How a model embeds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -177,9 +177,8 @@ impl Embedding {
 
     pub(super) fn decode(&self, head: &Head, body: &[u8], inputs: usize) -> Result<Embeddings> {
         match self.family {
-            Family::Texts | Family::OneText => predict::decode(head, body, inputs),
             Family::Multimodal => multimodal::decode(head, body, inputs),
-            Family::Content => embed_content::decode(head, body, inputs),
+            _ => vectors::decode(head, body, inputs),
         }
     }
 

@@ -3,17 +3,13 @@
 use std::borrow::Cow;
 
 use antfly_framework::content::Part;
-use antfly_framework::embed::{EmbedInput, EmbedPart, Embeddings, EmbeddingsBuilder};
-use antfly_framework::generate::Usage;
-use antfly_framework::provider::Head;
+use antfly_framework::embed::{EmbedInput, EmbedPart};
 use antfly_framework::{Error, Kind, Result};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::Embedding;
-use crate::google::error::{in_band, is_error, unreadable};
 use crate::google::extra::Rules;
-use crate::google::json::{Count, Items};
 
 /// What the body writes or owns. `title` goes into each instance.
 pub(super) const RULES: Rules = Rules {
@@ -83,54 +79,4 @@ pub(super) fn text(input: &EmbedInput) -> Option<Cow<'_, str>> {
         }
         _ => None,
     }
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Answer {
-    predictions: Items<Prediction>,
-    error: Value,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Prediction {
-    embeddings: Option<Vector>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Vector {
-    values: Items<f32>,
-    statistics: Option<Statistics>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Statistics {
-    token_count: Count,
-}
-
-/// The vectors of `inputs` texts, in their order.
-pub(super) fn decode(head: &Head, body: &[u8], inputs: usize) -> Result<Embeddings> {
-    let answer: Answer =
-        serde_json::from_slice(body).map_err(|problem| unreadable(head, body, problem))?;
-    if is_error(&answer.error) {
-        return Err(in_band(head, &answer.error));
-    }
-    let mut builder = EmbeddingsBuilder::new(inputs);
-    let mut tokens: Option<u64> = None;
-    for (index, prediction) in answer.predictions.0.into_iter().enumerate() {
-        let vector = prediction.embeddings.unwrap_or_default();
-        builder.put(index, &vector.values.0)?;
-        if let Some(count) = vector.statistics.and_then(|s| s.token_count.0) {
-            tokens = Some(tokens.unwrap_or(0).saturating_add(count));
-        }
-    }
-    let mut vectors = builder.finish()?;
-    vectors.usage = tokens.map(|tokens| Usage {
-        input_tokens: Some(tokens),
-        ..Usage::default()
-    });
-    Ok(vectors)
 }
