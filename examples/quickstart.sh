@@ -43,8 +43,9 @@ show() {
 
     best=$(sed -n '1s/^{"id":"\([^"]*\)".*/\1/p' <<<"$ranked")
     printf '\n== generate: an answer out of "%s"\n' "$best"
-    prompt="$(document "$best")\\n\\nAnswer in one short sentence: $(escape "$question")"
-    answer=$(run generate <<<"{\"prompt\": \"$prompt\"}")
+    task="You answer questions about a text in one short sentence. The text: $(document "$best")"
+    asked="{\"role\": \"system\", \"content\": \"$task\"}, {\"role\": \"user\", \"content\": \"$(escape "$question")\"}"
+    answer=$(run generate <<<"{\"messages\": [$asked]}")
     printf '  %b\n' "$(printf '%s' "$answer" | sed 's/^.*"text":"\(.*\)","finish_reason".*/\1/')"
 }
 
