@@ -46,7 +46,7 @@ show() {
     task="You answer questions about a text in one short sentence. The text: $(document "$best")"
     asked="{\"role\": \"system\", \"content\": \"$task\"}, {\"role\": \"user\", \"content\": \"$(escape "$question")\"}"
     answer=$(run generate <<<"{\"messages\": [$asked]}")
-    printf '  %b\n' "$(printf '%s' "$answer" | sed 's/^.*"text":"\(.*\)","finish_reason".*/\1/')"
+    printf '  %b\n' "$(printf '%s' "$answer" | sed 's/^.*"text":"\(.*\)","finish_reason".*/\1/; s/\\"/"/g')"
 }
 
 TIMEFORMAT=$'\nthe work took %R s; the configuration is in examples/quickstart/config.json'
