@@ -29,7 +29,7 @@ FOLDER = pathlib.Path(os.environ["ANTFLY_MODELS_DIR"]) / "all-MiniLM-L6-v2"
 TEXTS = (HERE / "texts.txt").read_text().splitlines()
 THREADS = len(os.sched_getaffinity(0))
 ROUNDS = int(os.environ.get("ROUNDS", "3"))
-AT_LEAST = 1.5
+AT_LEAST = float(os.environ.get("AT_LEAST", "1.5"))
 
 
 class Hidden(torch.nn.Module):
