@@ -95,7 +95,7 @@ impl EventStreamParser {
             if self.partial.is_empty() {
                 self.line(line, out)?;
             } else {
-                self.bound(self.partial.len().saturating_add(line.len()))?;
+                self.bound_with(line)?;
                 self.partial.extend_from_slice(line);
                 let mut whole = std::mem::take(&mut self.partial);
                 self.line(&whole, out)?;
@@ -112,9 +112,19 @@ impl EventStreamParser {
                 [] => &[],
             };
         }
-        self.bound(self.partial.len().saturating_add(chunk.len()))?;
+        self.bound_with(chunk)?;
         self.partial.extend_from_slice(chunk);
         Ok(())
+    }
+
+    /// Bounds the unfinished line with `more` of it. A byte order mark is no part of it, however it is cut.
+    fn bound_with(&self, more: &[u8]) -> Result<()> {
+        let mut bytes = self.partial.len().saturating_add(more.len());
+        let begins = self.partial.iter().chain(more).take(BOM.len());
+        if self.at_start && begins.eq(BOM) {
+            bytes -= BOM.len();
+        }
+        self.bound(bytes)
     }
 
     fn bound(&self, unfinished_line: usize) -> Result<()> {
