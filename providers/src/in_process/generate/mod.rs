@@ -1,14 +1,30 @@
-//! Generation with quantized GGUF models.
+//! Generation with quantized Llama-family models in GGUF files.
+//!
+//! # Reading order
+//! `run` (a request, from messages to events), `options` (what a request may ask), `template` and `tokenizer` (messages to tokens),
+//! `llama` and `kernel` (tokens to scores), `sample` (scores to a token), `text` and `calls` (tokens to what is handed out), `gguf` (the file).
+
+mod calls;
+mod gguf;
+mod kernel;
+mod llama;
+mod options;
+mod run;
+mod sample;
+mod template;
+mod text;
+mod tokenizer;
 
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use antfly_framework::config::EntryConfig;
+use antfly_framework::Result;
 use antfly_framework::generate::{GenerateRequest, StreamEvent};
-use antfly_framework::{Error, Kind, Result};
 
 use super::admission::CancelFlag;
+
+pub(super) use options::{check_entry, check_request};
 
 /// The output cap where a request gives none, in tokens.
 pub(super) const DEFAULT_OUTPUT_CAP: u32 = 256;
@@ -19,7 +35,7 @@ pub(super) trait GenerateModel: fmt::Debug + Send + Sync {
     /// whole answer is these events put together. Looks at `cancel` between tokens. `request.max_tokens` is set.
     ///
     /// # Errors
-    /// `cancelled`; `invalid_request` for a prompt that does not fit.
+    /// `cancelled`; `request_too_large` for a prompt that does not fit; `unsupported` for what this model can't do.
     fn generate(
         &self,
         request: &GenerateRequest,
@@ -30,18 +46,5 @@ pub(super) trait GenerateModel: fmt::Debug + Send + Sync {
 
 /// Loads the model in a folder (or a `.gguf` file). Blocks; runs on a thread of the model's queue.
 pub(super) fn load(path: &Path) -> Result<Arc<dyn GenerateModel>> {
-    Err(Error::new(
-        Kind::Unsupported,
-        format!("{}: generation is not here yet", path.display()),
-    ))
-}
-
-/// Refuses options of an entry that no model here follows.
-pub(super) fn check_entry(_entry: &EntryConfig) -> Result<()> {
-    Ok(())
-}
-
-/// Refuses a request that no model here follows, before it waits.
-pub(super) fn check_request(_request: &GenerateRequest) -> Result<()> {
-    Ok(())
+    Ok(Arc::new(run::Generator::load(&run::file(path)?)?))
 }

@@ -1,0 +1,6 @@
+//! A Llama-family decoder: what its file says (`Shape`), its weights ([`Llama`]), and what one conversation remembers (`Memory`).
+
+mod model;
+mod shape;
+
+pub(super) use model::Llama;
