@@ -96,7 +96,10 @@ fn tiles_multiply_as_the_matrix_does_for_any_number_of_rows() {
                 &products.collect::<Vec<_>>(),
                 0.004 * (columns as f32).sqrt(),
             );
-            // Against candle, which quantises as well, closer by far.
+            // Against candle, which quantises as well, closer by far; it takes an even number of blocks.
+            if (columns / 32) % 2 == 1 {
+                continue;
+            }
             let (theirs, _) = tensor
                 .cpu_fwd(&CpuStorage::F32(x), &Layout::contiguous((n, columns)))
                 .unwrap();
