@@ -6,6 +6,8 @@
 mod antfly;
 #[cfg(feature = "gemini")]
 mod gemini;
+#[cfg(feature = "in-process")]
+mod in_process;
 mod openai;
 #[cfg(feature = "vertex")]
 mod vertex;
