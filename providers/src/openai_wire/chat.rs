@@ -12,7 +12,7 @@ use super::message::{self, WireMessage};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     not(all(feature = "openai", feature = "antfly")),
-    expect(dead_code, reason = "each adapter has its own")
+    allow(dead_code, reason = "each adapter has its own")
 )]
 pub(crate) enum Dialect {
     /// OpenAI's own endpoint: `max_completion_tokens`, and no file by URL.

@@ -67,7 +67,7 @@ pub(super) struct Tokenizer {
 
 #[derive(Debug)]
 enum Kind {
-    Merges(merges::Merges),
+    Merges(Box<merges::Merges>),
     Scores(scores::Scores),
 }
 
@@ -86,7 +86,7 @@ impl Tokenizer {
                 let kind = merges::Merges::load(file, tokens, &natures)?;
                 let each = tokens.iter().zip(&natures);
                 (
-                    Kind::Merges(kind),
+                    Kind::Merges(Box::new(kind)),
                     each.map(|(t, n)| merges::said(t, *n)).collect(),
                 )
             }
