@@ -223,6 +223,8 @@ fn is_credential_name(word: &str) -> bool {
                 | "access_token"
                 | "id_token"
                 | "refresh_token"
+                | "subject_token"
+                | "assertion"
                 | "client_secret"
                 | "secret"
                 | "password"

@@ -1,6 +1,6 @@
 //! How an entry becomes an adapter: place, credentials, and how its model embeds; and what such an entry can't say.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use antfly_framework::config::{EntryConfig, Env};
 use antfly_framework::content::MediaSupport;
@@ -71,6 +71,7 @@ pub(super) fn adapter(entry: &EntryConfig, env: &Env) -> Result<Vertex> {
         declared,
         place,
         tokens: Tokens::of(found.source),
+        handed_out: Mutex::default(),
         quota_project: quota_project.transpose()?,
         embedding,
         rank_field: entry.rerank.field.clone(),

@@ -4,22 +4,22 @@
 //! is gone it panics in whoever asks. So its credentials live on a small runtime of this module's own, which outlives every caller's.
 //! A token that is there is handed out at the first poll; one that must be fetched is fetched by a task there, within a bound.
 
-use std::future::Future;
+use std::future::Future as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use antfly_framework::http::{Redactor, clip};
-use antfly_framework::provider::Freshness;
 use antfly_framework::{Error, Kind, Result};
 use google_cloud_auth::credentials::{
-    AccessTokenCredentials, external_account, external_account_authorized_user, impersonated, mds,
-    service_account, user_account,
+    AccessToken, AccessTokenCredentials, external_account, external_account_authorized_user,
+    impersonated, mds, service_account, user_account,
 };
 use google_cloud_auth::errors::CredentialsError;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
 use tokio::runtime::Handle;
 
@@ -28,6 +28,8 @@ use super::source::{FileKind, Source};
 const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
 /// How long a token endpoint may take before its credentials are given up and built anew by whoever asks next.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// A failure that was there for so long before anyone looked was not waited for.
+const LATE: Duration = Duration::from_secs(10);
 /// The longest account of what went wrong.
 const MESSAGE_BYTES: usize = 600;
 
@@ -35,6 +37,8 @@ const MESSAGE_BYTES: usize = 600;
 pub(super) struct Tokens {
     source: Source,
     built: Mutex<Option<Arc<Built>>>,
+    patience: Duration,
+    late: Duration,
 }
 
 /// Credentials of google-cloud-auth, and the secrets that no error may show.
@@ -55,24 +59,49 @@ impl Tokens {
         if let Some(tokens) = known.find(|tokens| tokens.source == source) {
             return tokens;
         }
-        let tokens = Arc::new(Tokens {
-            source,
-            built: Mutex::new(None),
-        });
+        let tokens = Arc::new(Tokens::new(source, PATIENCE, LATE));
         all.push(Arc::downgrade(&tokens));
         tokens
     }
 
-    /// A token that is good now. Ready at the first poll when one is there.
+    fn new(source: Source, patience: Duration, late: Duration) -> Self {
+        Tokens {
+            source,
+            built: Mutex::new(None),
+            patience,
+            late,
+        }
+    }
+
+    /// A token that is good now, and not the one that was `refused`. Ready at the first poll when one is there.
     ///
     /// # Errors
     /// `auth`, or `transport` when a token endpoint can't be reached or is out of order for the moment. Either way the credentials
     /// are built anew next time: no failure is kept.
-    pub(super) async fn token(&self, freshness: Freshness) -> Result<SecretString> {
-        let (mut built, new) = self.built(freshness)?;
-        let mut told = poll_once(built.credentials.access_token());
+    pub(super) async fn token(
+        self: &Arc<Self>,
+        refused: Option<&SecretString>,
+    ) -> Result<SecretString> {
+        let failure = match self.try_token(refused).await {
+            Ok(token) => return Ok(token),
+            Err(failure) => failure,
+        };
+        // It failed while nobody was waiting: a caller who has gone asked for it. That is no answer to this one.
+        if failure.at.elapsed() > self.late {
+            return self.try_token(refused).await.map_err(|f| f.error);
+        }
+        Err(failure.error)
+    }
+
+    async fn try_token(
+        self: &Arc<Self>,
+        refused: Option<&SecretString>,
+    ) -> Result<SecretString, Failure> {
+        let (mut built, new) = self.built()?;
+        let mut told = built.look();
         let is_stale = match &told {
-            Some(Ok(_)) => false,
+            // Another handle of this source may have replaced it already.
+            Some(Ok(token)) => refused.is_some_and(|r| r.expose_secret() == token.token),
             // A failure that came before this call.
             Some(Err(_)) => !new,
             // The last token has expired, and the library takes its time to ask for another.
@@ -80,31 +109,52 @@ impl Tokens {
         };
         if is_stale {
             self.give_up(&built);
-            (built, _) = self.built(Freshness::Cached)?;
-            told = poll_once(built.credentials.access_token());
+            (built, _) = self.built()?;
+            told = built.look();
         }
         let told = match told {
-            Some(told) => Ok(told),
-            None => fetch(&built).await,
+            Some(Ok(token)) => checked(token),
+            Some(Err(error)) => Err(failed(&error, &built.redactor)),
+            None => return self.fetch(&built).await,
         };
-        let error = match told {
-            Ok(Ok(token)) => {
-                built.delivered.store(true, Ordering::Relaxed);
-                return Ok(SecretString::from(token.token));
-            }
-            Ok(Err(error)) => failed(&error, &built.redactor),
-            Err(error) => error,
-        };
-        self.give_up(&built);
-        Err(error)
+        match &told {
+            Ok(_) => built.delivered.store(true, Ordering::Relaxed),
+            Err(_) => self.give_up(&built),
+        }
+        Ok(told?)
     }
 
-    /// The credentials that there are, or new ones (and whether they are): after a refusal, a failure, or at first.
-    fn built(&self, freshness: Freshness) -> Result<(Arc<Built>, bool)> {
+    /// Waits for a token on the module's own runtime, where a panic of the library's stays. What failed is given up there as well:
+    /// whoever asked may have gone by then.
+    async fn fetch(self: &Arc<Self>, built: &Arc<Built>) -> Result<SecretString, Failure> {
+        let (tokens, waiting) = (Arc::clone(self), Arc::clone(built));
+        let asked = Arc::clone(built);
+        let patience = self.patience;
+        let task = runtime()?.spawn(async move {
+            let asking = tokio::spawn(async move {
+                tokio::time::timeout(patience, asked.credentials.access_token()).await
+            });
+            let told = match asking.await {
+                Ok(Ok(Ok(token))) => checked(token),
+                Ok(Ok(Err(error))) => Err(failed(&error, &waiting.redactor)),
+                Ok(Err(_)) => Err(Error::new(
+                    Kind::Transport,
+                    format!("no token came from Google's token endpoint within {patience:?}"),
+                )),
+                Err(_) => Err(unusable()),
+            };
+            match &told {
+                Ok(_) => waiting.delivered.store(true, Ordering::Relaxed),
+                Err(_) => tokens.give_up(&waiting),
+            }
+            told.map_err(Failure::now)
+        });
+        task.await.unwrap_or_else(|_| Err(unusable().into()))
+    }
+
+    /// The credentials that there are, or new ones (and whether they are): after a failure, or at first.
+    fn built(&self) -> Result<(Arc<Built>, bool)> {
         let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
-        if freshness == Freshness::Forced {
-            *built = None;
-        }
         if let Some(built) = &*built {
             return Ok((Arc::clone(built), false));
         }
@@ -125,40 +175,62 @@ impl Tokens {
     }
 }
 
-/// What a future has at its first poll.
-fn poll_once<T>(future: impl Future<Output = T>) -> Option<T> {
-    let mut future = pin!(future);
-    match future
-        .as_mut()
-        .poll(&mut Context::from_waker(Waker::noop()))
-    {
-        Poll::Ready(done) => Some(done),
-        Poll::Pending => None,
+impl Built {
+    /// What there is at the first poll.
+    fn look(&self) -> Option<Told> {
+        let poll = || {
+            let mut asked = pin!(self.credentials.access_token());
+            let mut context = Context::from_waker(Waker::noop());
+            asked.as_mut().poll(&mut context)
+        };
+        // The library panics in whoever asks once its own refresh has, as it does when it can't add up an expiry.
+        match catch_unwind(AssertUnwindSafe(poll)) {
+            Ok(Poll::Ready(told)) => Some(told),
+            Ok(Poll::Pending) => None,
+            Err(_) => Some(Err(CredentialsError::from_msg(false, UNUSABLE))),
+        }
     }
 }
 
-type Told = std::result::Result<google_cloud_auth::credentials::AccessToken, CredentialsError>;
+type Told = std::result::Result<AccessToken, CredentialsError>;
 
-/// Waits for a token on the module's own runtime, where a panic of the library's stays.
-async fn fetch(built: &Arc<Built>) -> Result<Told> {
-    let waiting = Arc::clone(built);
-    let task = runtime()?.spawn(async move {
-        tokio::time::timeout(PATIENCE, waiting.credentials.access_token()).await
-    });
-    match task.await {
-        Ok(Ok(told)) => Ok(told),
-        Ok(Err(_)) => Err(Error::new(
-            Kind::Transport,
-            format!(
-                "no token came from Google's token endpoint within {} s",
-                PATIENCE.as_secs()
-            ),
-        )),
-        Err(_) => Err(Error::new(
-            Kind::Auth,
-            "google-cloud-auth could not use what the token endpoint answered",
-        )),
+/// Why there is no token, and since when.
+struct Failure {
+    error: Error,
+    at: Instant,
+}
+
+impl Failure {
+    fn now(error: Error) -> Self {
+        Failure {
+            error,
+            at: Instant::now(),
+        }
     }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure::now(error)
+    }
+}
+
+const UNUSABLE: &str = "google-cloud-auth could not use what the token endpoint answered";
+
+fn unusable() -> Error {
+    Error::new(Kind::Auth, UNUSABLE)
+}
+
+/// A token that a header can carry. Another one would be kept, and fail every attempt after its admission, until it expires.
+fn checked(token: AccessToken) -> Result<SecretString> {
+    let fits = |byte: u8| byte.is_ascii_graphic();
+    if token.token.is_empty() || !token.token.bytes().all(fits) {
+        return Err(Error::new(
+            Kind::Auth,
+            "Google's token endpoint answered a token that is empty or that no header can carry",
+        ));
+    }
+    Ok(SecretString::from(token.token))
 }
 
 fn failed(error: &CredentialsError, redactor: &Redactor) -> Error {
@@ -287,3 +359,7 @@ fn runtime() -> Result<&'static Handle> {
         )
     })
 }
+
+#[cfg(test)]
+#[path = "credentials_tests.rs"]
+mod tests;

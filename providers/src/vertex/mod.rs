@@ -9,7 +9,7 @@ mod place;
 mod source;
 mod wire;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use antfly_framework::embed::{EmbedPart, Embeddings};
 use antfly_framework::generate::{GenerateRequest, Generation};
@@ -24,6 +24,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue};
+use secrecy::SecretString;
 
 use crate::google::error;
 use crate::google::generate::body::GenerateBody;
@@ -51,6 +52,8 @@ struct Vertex {
     declared: Declared,
     place: Place,
     tokens: Arc<Tokens>,
+    /// The token that this handle was given last: the one that is refused when its credential is.
+    handed_out: Mutex<Option<SecretString>>,
     quota_project: Option<HeaderValue>,
     /// How this model embeds; of use to embedders only.
     embedding: Embedding,
@@ -166,7 +169,12 @@ impl RerankCodec for Vertex {
 #[async_trait]
 impl CredentialProvider for Vertex {
     async fn credential(&self, freshness: Freshness) -> Result<Credential> {
-        let token = self.tokens.token(freshness).await?;
+        let refused = match freshness {
+            Freshness::Forced => self.handed_out().clone(),
+            _ => None,
+        };
+        let token = self.tokens.token(refused.as_ref()).await?;
+        *self.handed_out() = Some(token.clone());
         // google-cloud-auth does not tell when a token expires; asking it again is cheap.
         Ok(Credential::secret(token, Validity::Hidden, true))
     }
@@ -182,6 +190,14 @@ impl HttpProvider for Vertex {
             headers.insert(QUOTA_PROJECT, project.clone());
         }
         Ok(headers)
+    }
+}
+
+impl Vertex {
+    fn handed_out(&self) -> MutexGuard<'_, Option<SecretString>> {
+        self.handed_out
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 

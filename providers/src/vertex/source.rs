@@ -88,9 +88,13 @@ pub(super) fn find(entry: &EntryConfig, env: &Env) -> Result<Found> {
     let file = read(&path).map_err(bad)?;
     let kind = kind_of(&file).map_err(bad)?;
     let in_file = file.get("quota_project_id").and_then(Value::as_str);
+    let in_file = in_file.filter(|project| !project.is_empty());
     let quota_project = match env.get(QUOTA_PROJECT_VARIABLE)? {
-        Some(project) => Some(project),
-        None => in_file.map(str::to_owned),
+        Some(project) => Some(checked_quota_project(QUOTA_PROJECT_VARIABLE, project)?),
+        None => match in_file {
+            Some(project) => Some(checked_quota_project(&setting, project.to_owned())?),
+            None => None,
+        },
     };
     Ok(Found {
         source: Source::File {
@@ -100,6 +104,17 @@ pub(super) fn find(entry: &EntryConfig, env: &Env) -> Result<Found> {
         },
         quota_project,
     })
+}
+
+/// A quota project travels in a header.
+fn checked_quota_project(setting: &str, project: String) -> Result<String> {
+    if project.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Ok(project);
+    }
+    Err(Error::config(
+        setting,
+        format!("the quota project {project:?} is not allowed; a project's id or number is"),
+    ))
 }
 
 /// Where gcloud keeps application default credentials.
@@ -138,7 +153,10 @@ fn metadata(env: &Env) -> Result<Found> {
     }
     Ok(Found {
         source: Source::Metadata(host),
-        quota_project: env.get(QUOTA_PROJECT_VARIABLE)?,
+        quota_project: match env.get(QUOTA_PROJECT_VARIABLE)? {
+            Some(project) => Some(checked_quota_project(QUOTA_PROJECT_VARIABLE, project)?),
+            None => None,
+        },
     })
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use antfly_providers::testing::{Reply, Server};
-use antfly_providers::{Env, Kind};
+use antfly_providers::{Env, Kind, Operation};
 use serde_json::json;
 
 use crate::google::*;
@@ -226,4 +226,86 @@ async fn j01_trailing_slashes_change_nothing() {
             ]
         );
     }
+}
+
+#[tokio::test]
+async fn k11_handles_of_one_source_that_are_refused_one_token_replace_it_once() {
+    let google = Google::start();
+    let server =
+        Server::with(
+            |request| match request.header("authorization") == Some("Bearer token-1") {
+                true => Reply::json(401, fixture!("error_token.json")),
+                false => Reply::json(200, fixture!("generate.json")),
+            },
+        );
+    let path = google.file(&google.user());
+    let client = client_of(Env::empty());
+    let open = |model: &str| {
+        let fields = json!({"model": model, "retry": {"max_attempts": 1}});
+        vertex(&client, &server, with_file(&path, fields))
+    };
+    let handles = [open("a"), open("b"), open("c")];
+    for handle in &handles {
+        soon(handle.generate(ask())).await.unwrap();
+    }
+    assert_eq!(google.given(), 2);
+    assert_eq!(
+        bearers(&server),
+        ["token-1", "token-2", "token-2", "token-2"]
+    );
+}
+
+#[tokio::test]
+async fn k07_a_token_that_no_header_can_carry_costs_no_admission_and_is_not_kept() {
+    for bad in ["", "a\nb", "a\u{e9}b", "a b"] {
+        let google = failing_once(answer(bad, 3600));
+        let server = model();
+        let path = google.file(&google.user());
+        let generator = vertex(
+            &client_of(Env::empty()),
+            &server,
+            with_file(&path, json!({})),
+        );
+        let error = soon(generator.generate(ask())).await.unwrap_err();
+        assert_eq!((error.kind(), error.attempts()), (Kind::Auth, 0), "{bad:?}");
+        assert_eq!(generator.scope_snapshot().counters.admitted, 0);
+        soon(generator.generate(ask())).await.unwrap();
+        assert_eq!(bearers(&server), ["token-2"]);
+    }
+}
+
+#[tokio::test]
+async fn a_subject_token_that_is_echoed_is_not_shown() {
+    let google = Google::answering(|request, _| {
+        Reply::json(
+            400,
+            json!({"error": "invalid_request", "error_description": request.text()}),
+        )
+    });
+    let path = google.file(&google.federated());
+    let generator = vertex(
+        &client_of(Env::empty()),
+        &model(),
+        with_file(&path, json!({})),
+    );
+    let error = soon(generator.generate(ask())).await.unwrap_err();
+    assert!(error.message().contains("invalid_request"), "{error}");
+    assert!(!format!("{error} {error:?}").contains("sentinel"));
+}
+
+#[tokio::test]
+async fn a_quota_project_that_is_empty_is_none_and_one_that_no_header_can_carry_is_named() {
+    let google = Google::start();
+    let open = |quota: &str| {
+        let mut user = google.user();
+        user["quota_project_id"] = json!(quota);
+        let fields = with_file(&google.file(&user), json!({}));
+        let entry = try_entry(Operation::Generate, "vertex", "http://127.0.0.1:9", fields);
+        client_of(Env::empty()).generator(&entry.unwrap())
+    };
+    assert!(!open("").unwrap().scope().to_string().contains("quota"));
+    let error = open("a\nb").unwrap_err();
+    assert_eq!(error.kind(), Kind::Config);
+    let path = "generators.w.credentials_path: ";
+    assert!(error.message().starts_with(path), "{error}");
 }

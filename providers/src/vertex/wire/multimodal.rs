@@ -146,15 +146,11 @@ fn of_media(media: &Media) -> Result<Instance<'_>> {
         MediaSource::Url(url) => match inline(url)? {
             Some(data) => (Some(data.data), None, Some(data.mime_type)),
             None => {
-                return Err(refused(
-                    "this model takes bytes, a data: URI or a gs:// URI",
-                ));
+                return Err(no_such_media());
             }
         },
         _ => {
-            return Err(refused(
-                "this model takes bytes, a data: URI or a gs:// URI",
-            ));
+            return Err(no_such_media());
         }
     };
     let video = media.kind == MediaKind::Video;
@@ -174,6 +170,11 @@ fn of_media(media: &Media) -> Result<Instance<'_>> {
     } else {
         Instance::Image(file)
     })
+}
+
+fn no_such_media() -> Error {
+    let takes = "this model takes bytes, a data: URI or a gs:// URI";
+    Error::new(Kind::MediaNotAllowed, takes).with_item(0)
 }
 
 fn refused(why: &str) -> Error {

@@ -1,0 +1,130 @@
+use std::path::PathBuf;
+use std::sync::atomic::AtomicUsize;
+
+use antfly_framework::testing::{Gate, Reply, Server};
+use serde_json::json;
+
+use super::*;
+
+/// A token endpoint, and the tokens of a user who refreshes there.
+struct Signed {
+    server: Server,
+    tokens: Arc<Tokens>,
+    file: PathBuf,
+}
+
+impl Signed {
+    /// `replies`: one a request.
+    fn in_with(patience: Duration, late: Duration, replies: Vec<Reply>) -> Self {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let server = Server::start(replies);
+        let name = format!("google-tokens-{}-{number}.json", std::process::id());
+        let file = std::env::temp_dir().join(name);
+        let user = json!({"type": "authorized_user", "client_id": "c", "client_secret": "s", "refresh_token": "r",
+                          "token_uri": format!("{}/token", server.url())});
+        std::fs::write(&file, user.to_string()).unwrap();
+        let source = Source::File {
+            path: file.clone(),
+            kind: FileKind::AuthorizedUser,
+            default: false,
+        };
+        let tokens = Arc::new(Tokens::new(source, patience, late));
+        Signed {
+            server,
+            tokens,
+            file,
+        }
+    }
+
+    /// Asks for a token and goes away while the endpoint is still at it.
+    async fn ask_and_go(&self) {
+        let mut asked = Box::pin(self.tokens.token(None));
+        assert!(futures::poll!(asked.as_mut()).is_pending());
+        self.server.wait_for_requests(1).await;
+    }
+
+    async fn forgotten(&self) {
+        until(|| self.tokens.built.lock().unwrap().is_none()).await;
+    }
+}
+
+impl Drop for Signed {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.file);
+    }
+}
+
+const LONG: Duration = Duration::from_secs(60);
+
+fn token(text: &str, expires_in: u64) -> Reply {
+    Reply::json(
+        200,
+        json!({"access_token": text, "expires_in": expires_in, "token_type": "Bearer"}),
+    )
+}
+
+async fn until(done: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !done() {
+        assert!(started.elapsed() < LONG, "waited in vain");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test]
+async fn an_endpoint_that_hangs_is_given_up_though_whoever_asked_has_gone() {
+    let short = Duration::from_millis(100);
+    let replies = vec![Reply::hang(), token("good", 3600)];
+    let signed = Signed::in_with(short, LONG, replies);
+    signed.ask_and_go().await;
+    signed.forgotten().await;
+    // Nothing of it is left: its connection is closed.
+    until(|| signed.server.open_requests() == 0).await;
+    let got = signed.tokens.token(None).await.unwrap();
+    assert_eq!(got.expose_secret(), "good");
+}
+
+#[tokio::test]
+async fn an_absurd_expiry_that_nobody_waited_for_is_no_panic_and_not_kept() {
+    let gate = Gate::new();
+    let replies = vec![token("t", u64::MAX).after(&gate), token("good", 3600)];
+    let signed = Signed::in_with(LONG, LONG, replies);
+    signed.ask_and_go().await;
+    gate.open();
+    signed.forgotten().await;
+    let got = signed.tokens.token(None).await.unwrap();
+    assert_eq!(got.expose_secret(), "good");
+}
+
+#[tokio::test]
+async fn a_refresh_that_panicked_is_an_error_for_whoever_looks() {
+    let replies = vec![token("t", u64::MAX)];
+    let signed = Signed::in_with(LONG, LONG, replies);
+    let (built, _) = signed.tokens.built().unwrap();
+    until(|| built.look().is_some()).await;
+    let told = built.look().unwrap().unwrap_err();
+    assert!(failed(&told, &built.redactor).message().contains(UNUSABLE));
+}
+
+#[tokio::test]
+async fn a_failure_that_came_while_nobody_waited_is_no_answer_to_the_next() {
+    let replies = vec![Reply::status(400), token("good", 3600)];
+    let signed = Signed::in_with(LONG, Duration::ZERO, replies);
+    let mut asked = Box::pin(signed.tokens.token(None));
+    assert!(futures::poll!(asked.as_mut()).is_pending());
+    // A load that is shared stays where it is when its callers go; who comes later takes it up again.
+    signed.forgotten().await;
+    assert_eq!(asked.await.unwrap().expose_secret(), "good");
+}
+
+#[tokio::test]
+async fn only_the_token_that_was_refused_is_replaced() {
+    let replies = vec![token("first", 3600), token("second", 3600)];
+    let signed = Signed::in_with(LONG, LONG, replies);
+    let first = signed.tokens.token(None).await.unwrap();
+    for _ in 0..2 {
+        let second = signed.tokens.token(Some(&first)).await.unwrap();
+        assert_eq!(second.expose_secret(), "second");
+    }
+}
