@@ -73,7 +73,7 @@ fn endpoint(entry: &EntryConfig) -> Result<Endpoint> {
 /// The model's resource name: `models/m` for a bare `m`.
 fn model(entry: &EntryConfig) -> Result<String> {
     let name = &entry.model;
-    let bad = |part: &str| part.is_empty() || part == "." || part == "..";
+    let bad = |part: &str| part.trim().is_empty() || part == "." || part == "..";
     let parts: Vec<&str> = name.split('/').collect();
     match parts.as_slice() {
         [name] if !bad(name) => Ok(format!("models/{name}")),

@@ -62,3 +62,11 @@ fn the_source_of_a_key_is_its_place_and_no_debug_shows_it() {
     );
     assert!(!format!("{literal:?} {env:?}").contains("AIza"));
 }
+
+#[test]
+fn a_model_that_is_none_is_named() {
+    for model in ["..", "models/", "models/ ", "models/..", "a/b/c"] {
+        let error = open(&entry(model), KEY).unwrap_err();
+        assert!(error.message().starts_with("writer.model: "), "{error}");
+    }
+}

@@ -237,7 +237,14 @@ const TABLE: &[Row] = &[
 /// An answer whose status is no success.
 pub(crate) fn classify(head: &Head, body: &[u8]) -> Error {
     let told = Told::from_body(head, body);
-    let (kind, retry) = look_up(&told, Some(head.status)).unwrap_or((Kind::InvalidResponse, false));
+    let (kind, retry) = match look_up(&told, Some(head.status)) {
+        // Whatever the words, a 429 is one: its delay holds for the whole scope.
+        Some((kind, _)) if head.status == 429 && kind != Kind::QuotaExhausted => {
+            (Kind::RateLimited, WAIT)
+        }
+        Some(found) => found,
+        None => (Kind::InvalidResponse, GIVE_UP),
+    };
     finish(kind, retry, told)
 }
 

@@ -109,9 +109,12 @@ impl Files<'_> {
 
 /// A `data:` URI as inline data; `None` when it is another URL.
 pub(crate) fn inline(url: &str) -> Result<Option<InlineData<'_>>> {
-    let Some(rest) = url.strip_prefix("data:") else {
+    let Some((scheme, rest)) = url.split_once(':') else {
         return Ok(None);
     };
+    if !scheme.eq_ignore_ascii_case("data") {
+        return Ok(None);
+    }
     let parsed = rest.split_once(',').and_then(|(head, data)| {
         let mime_type = head.strip_suffix(";base64")?;
         let essence = mime_type.split(';').next().unwrap_or("").trim();
@@ -191,6 +194,7 @@ mod tests {
             Part::media(vec![1, 2], "image/png"),
             Part::image_url("data:image/png;base64,AQI="),
             Part::image_url("data:image/png;charset=x;base64,AQI="),
+            Part::image_url("DATA:image/png;base64,AQI="),
         ] {
             assert_eq!(sent(Files::Vertex, &part), Ok(inline.clone()));
             assert_eq!(sent(GEMINI, &part), Ok(inline.clone()));

@@ -8,7 +8,7 @@ use std::fmt;
 use antfly_framework::embed::{Embeddings, EmbeddingsBuilder};
 use antfly_framework::generate::Usage;
 use antfly_framework::provider::Head;
-use antfly_framework::{Error, Result};
+use antfly_framework::{Error, Kind, Result};
 use serde::de::{
     DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
 };
@@ -28,6 +28,7 @@ pub(crate) fn decode(head: &Head, body: &[u8], inputs: usize) -> Result<Embeddin
         usage: None,
         error: Value::Null,
         wrong: None,
+        inside: false,
     };
     let mut json = serde_json::Deserializer::from_slice(body);
     let read = Answer(&mut reading)
@@ -37,7 +38,11 @@ pub(crate) fn decode(head: &Head, body: &[u8], inputs: usize) -> Result<Embeddin
         return Err(wrong);
     }
     if let Err(problem) = read {
-        return Err(unreadable(head, body, problem));
+        let error = unreadable(head, body, problem);
+        return Err(match reading.inside {
+            true if error.kind() == Kind::InvalidResponse => error.with_item(reading.count),
+            _ => error,
+        });
     }
     if is_error(&reading.error) {
         return Err(in_band(head, &reading.error));
@@ -64,6 +69,8 @@ struct Reading {
     error: Value,
     /// What contradicts the request, though it parses.
     wrong: Option<Error>,
+    /// Whether what is being read is the vector number `count`.
+    inside: bool,
 }
 
 impl Reading {
@@ -140,9 +147,11 @@ impl<'de> Visitor<'de> for Rows<'_> {
     type Value = ();
     or_null!("a list of vectors");
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        self.0.inside = true;
         while list.next_element_seed(Row(self.0))?.is_some() {
             self.0.place().map_err(A::Error::custom)?;
         }
+        self.0.inside = false;
         Ok(())
     }
 }
@@ -209,7 +218,6 @@ impl<'de> Visitor<'de> for Numbers<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use antfly_framework::Kind;
     use http::HeaderMap;
     use serde_json::json;
 
@@ -264,7 +272,11 @@ mod tests {
             ),
             (json!({"embedding": {}}), Some(0)),
             (json!({"embeddings": {"values": [1.0]}}), None),
-            (json!({"embeddings": [{"values": ["1"]}]}), None),
+            (json!({"embeddings": [{"values": ["1"]}]}), Some(0)),
+            (
+                json!({"embeddings": [{"values": [1.0]}, {"values": ["NaN"]}]}),
+                Some(1),
+            ),
             (json!([]), None),
         ] {
             let error = read(&body, 2).unwrap_err();

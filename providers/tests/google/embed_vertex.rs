@@ -330,9 +330,10 @@ async fn multimodalembedding_refuses_what_would_be_several_vectors_or_none() {
         kind: MediaKind::Video,
         source: MediaSource::Url("gs://b/cat.mp4".to_owned()),
     });
-    for (parts, words) in [
+    for (parts, kind, words) in [
         (
             vec![Part::text("a cat"), Part::image_url("gs://b/cat.png")],
+            Kind::InvalidRequest,
             "a vector for each",
         ),
         (
@@ -340,13 +341,18 @@ async fn multimodalembedding_refuses_what_would_be_several_vectors_or_none() {
                 Part::image_url("gs://b/a.png"),
                 Part::image_url("gs://b/b.png"),
             ],
+            Kind::InvalidRequest,
             "a vector for each",
         ),
-        (vec![Part::image_url("https://h/cat.png")], "gs:// URI"),
-        (vec![video], "1408"),
+        (
+            vec![Part::image_url("https://h/cat.png")],
+            Kind::MediaNotAllowed,
+            "gs:// URI",
+        ),
+        (vec![video], Kind::InvalidRequest, "1408"),
     ] {
         let error = embedder.embed(one(parts)).await.unwrap_err();
-        assert_eq!(error.kind(), Kind::InvalidRequest);
+        assert_eq!(error.kind(), kind);
         assert!(error.message().contains(words), "{error}");
     }
     assert!(server.requests().is_empty());

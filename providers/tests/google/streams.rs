@@ -204,3 +204,65 @@ async fn c09_a_blocked_prompt_fails_the_open_and_a_late_block_keeps_what_was_sai
     );
     assert_eq!(server.requests().len(), 3);
 }
+
+#[tokio::test]
+async fn a_finish_reason_in_every_chunk_is_the_last_ones_and_comes_last() {
+    let said = |text: &str, finish: &str| {
+        json!({"candidates": [{"content": {"parts": [{"text": text}]}, "finishReason": finish}]})
+            .to_string()
+    };
+    let call = json!({"candidates": [{"content": {"parts": [{"functionCall": {"name": "f"}}]}, "finishReason": "STOP"}]});
+    for (chunks, reason, raw) in [
+        (
+            [said("a", "STOP"), said("b", "MAX_TOKENS")],
+            FinishReason::Length,
+            "MAX_TOKENS",
+        ),
+        (
+            [said("a", "STOP"), call.to_string()],
+            FinishReason::ToolCalls,
+            "STOP",
+        ),
+        (
+            [said("a", "FINISH_REASON_UNSPECIFIED"), said("b", "STOP")],
+            FinishReason::Stop,
+            "STOP",
+        ),
+        (
+            [said("a", "STOP"), said("", "SAFETY")],
+            FinishReason::ContentFilter,
+            "SAFETY",
+        ),
+    ] {
+        let server = Server::start([Reply::sse(chunks)]);
+        let (events, error) = read(&gemini(&client(), &server, json!({}))).await;
+        assert!(error.is_none(), "{error:?}");
+        let ends = events
+            .iter()
+            .filter(|event| matches!(event, StreamEvent::Finish { .. }));
+        assert_eq!(ends.count(), 1, "{events:?}");
+        let raw = raw.to_owned();
+        assert_eq!(events.last(), Some(&StreamEvent::Finish { reason, raw }));
+    }
+}
+
+#[tokio::test]
+async fn c09_a_blocked_prompt_with_a_candidate_in_name_only_is_blocked() {
+    let body = json!({"candidates": [{"index": 0}], "promptFeedback": {"blockReason": "SAFETY"}});
+    let server = Server::start([
+        Reply::sse([body.to_string()]),
+        Reply::json(200, &body),
+        Reply::json(200, json!({"candidates": [{"index": 0}]})),
+    ]);
+    let generator = gemini(&client(), &server, json!({}));
+    let streamed = read(&generator).await.1.unwrap();
+    let plain = generator.generate(ask()).await.unwrap_err();
+    for error in [streamed, plain] {
+        assert_eq!(
+            (error.kind(), error.code()),
+            (Kind::ContentBlocked, Some("SAFETY"))
+        );
+    }
+    let nothing = generator.generate(ask()).await.unwrap_err();
+    assert_eq!(nothing.kind(), Kind::InvalidResponse, "{nothing}");
+}

@@ -140,3 +140,18 @@ async fn an_overloaded_model_is_tried_again_and_its_words_are_kept() {
     assert!(error.message().contains("overloaded"));
     assert_eq!(server.requests().len(), 3);
 }
+
+#[tokio::test]
+async fn f10_a_429_is_one_whatever_word_its_body_has() {
+    let body = json!({"error": {"code": 429, "status": "UNAVAILABLE", "message": "busy",
+        "details": [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "4s"}]}});
+    let (client, _clock) = manual();
+    let server = Server::start([Reply::json(429, body)]);
+    let generator = gemini(&client, &server, json!({"retry": {"max_attempts": 1}}));
+    let error = generator.generate(ask()).await.unwrap_err();
+    assert_eq!(error.kind(), Kind::RateLimited);
+    assert_eq!(
+        generator.scope_snapshot().cooldown_remaining,
+        Some(ms(4000))
+    );
+}

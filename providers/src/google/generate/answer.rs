@@ -4,7 +4,7 @@ use antfly_framework::generate::{FinishReason, Generation, ToolCall};
 use antfly_framework::provider::Head;
 use antfly_framework::{Error, Kind, Result};
 
-use super::chunk::{Candidate, Chunk, FunctionCall, WireUsage};
+use super::chunk::{Candidate, Chunk, Feedback, FunctionCall, WireUsage};
 use super::{call_id, finish};
 use crate::google::error::{in_band, is_error, unreadable};
 
@@ -28,13 +28,14 @@ pub(crate) fn decode(head: &Head, body: &[u8], request_id: Option<String>) -> Re
         return Err(named(in_band(head, &error)));
     }
     let usage = usage_metadata.and_then(WireUsage::into_usage);
-    let Some(candidate) = first(candidates.0) else {
-        return Err(named(match prompt_feedback {
-            Some(feedback) if feedback.block_reason.0.is_some() => {
-                finish::prompt_blocked(feedback, usage)
-            }
-            _ => nothing(id.as_deref()),
-        }));
+    let candidate = first(candidates.0);
+    if let Some(feedback) = prompt_feedback
+        && is_block(candidate.as_ref(), &feedback)
+    {
+        return Err(named(finish::prompt_blocked(feedback, usage)));
+    }
+    let Some(candidate) = candidate.filter(|candidate| !says_nothing(candidate)) else {
+        return Err(named(nothing(id.as_deref())));
     };
     let mut generation = Generation {
         usage,
@@ -79,6 +80,17 @@ pub(super) fn first(candidates: Vec<Candidate>) -> Option<Candidate> {
     candidates
         .into_iter()
         .find(|candidate| candidate.index.0.unwrap_or(0) == 0)
+}
+
+/// Whether the prompt was refused: there is a reason for it, and no answer.
+pub(super) fn is_block(candidate: Option<&Candidate>, feedback: &Feedback) -> bool {
+    feedback.block_reason.0.is_some() && candidate.is_none_or(says_nothing)
+}
+
+/// A candidate that is one in name only.
+fn says_nothing(candidate: &Candidate) -> bool {
+    let parts = candidate.content.as_ref().map(|content| &content.parts.0);
+    parts.is_none_or(Vec::is_empty) && candidate.finish_reason.0.is_none()
 }
 
 /// One call; `number` is its place among the answer's calls.

@@ -22,7 +22,8 @@ pub(crate) struct Decoder {
     spoke: bool,
     calls: usize,
     usage: Option<Usage>,
-    finished: bool,
+    /// The last finish reason seen. Some models say `STOP` in every chunk: only the end of the body makes it the answer's.
+    finish: Option<String>,
 }
 
 impl Decoder {
@@ -35,7 +36,7 @@ impl Decoder {
             spoke: false,
             calls: 0,
             usage: None,
-            finished: false,
+            finish: None,
         }
     }
 
@@ -54,11 +55,12 @@ impl Decoder {
             self.usage = Some(usage);
             out.push(StreamEvent::Usage(usage));
         }
-        match (answer::first(chunk.candidates.0), chunk.prompt_feedback) {
-            (Some(candidate), _) => self.candidate(candidate, out),
-            (None, Some(feedback)) if feedback.block_reason.0.is_some() => {
+        let candidate = answer::first(chunk.candidates.0);
+        match (candidate, chunk.prompt_feedback) {
+            (candidate, Some(feedback)) if answer::is_block(candidate.as_ref(), &feedback) => {
                 Err(self.name(finish::prompt_blocked(feedback, self.usage)))
             }
+            (Some(candidate), _) => self.candidate(candidate, out),
             // It only counts.
             (None, _) => Ok(()),
         }
@@ -71,9 +73,6 @@ impl Decoder {
         let Some(raw) = candidate.finish_reason.0 else {
             return Ok(());
         };
-        if self.finished {
-            return Ok(());
-        }
         let reason = finish::reason(&raw, self.calls > 0);
         if reason == FinishReason::ContentFilter && !self.spoke && self.calls == 0 {
             let said = candidate.finish_message.0;
@@ -81,8 +80,7 @@ impl Decoder {
             let error = finish::answer_blocked(&raw, said, ratings, self.usage);
             return Err(self.name(error));
         }
-        self.finished = true;
-        out.push(StreamEvent::Finish { reason, raw });
+        self.finish = Some(raw);
         Ok(())
     }
 
@@ -134,8 +132,10 @@ impl StreamDecoder for Decoder {
         Ok(Flow::Continue)
     }
 
-    fn end(&mut self, _out: &mut Vec<StreamEvent>) -> Result<()> {
-        if self.finished {
+    fn end(&mut self, out: &mut Vec<StreamEvent>) -> Result<()> {
+        if let Some(raw) = self.finish.take() {
+            let reason = finish::reason(&raw, self.calls > 0);
+            out.push(StreamEvent::Finish { reason, raw });
             return Ok(());
         }
         Err(self.name(if self.began {
