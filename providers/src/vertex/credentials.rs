@@ -248,11 +248,26 @@ fn failed(error: &CredentialsError, redactor: &Redactor) -> Error {
     } else {
         Kind::Auth
     };
-    let said = redactor.scrub(&said);
+    let said = Redactor::new(echoed(&said)).scrub(&redactor.scrub(&said));
     Error::new(
         kind,
         format!("no token for Google: {}", clip(&said, MESSAGE_BYTES)),
     )
+}
+
+/// What a token endpoint repeats of the subject token it was sent. That comes from elsewhere and is in no file read here.
+fn echoed(said: &str) -> Vec<&str> {
+    let values = said.match_indices("subject_token").map(|(at, name)| {
+        let rest = &said[at + name.len()..];
+        let value = rest.trim_start_matches(['=', ':', '"', '\\', ' ']);
+        let end = value.find(['&', '"', '\\', '\'', '>', ' ']);
+        // `subject_token_type` is another field.
+        match value.len() < rest.len() {
+            true => &value[..end.unwrap_or(value.len())],
+            false => "",
+        }
+    });
+    values.filter(|value| !value.is_empty()).collect()
 }
 
 fn build(source: &Source) -> Result<Built> {

@@ -276,21 +276,26 @@ async fn k07_a_token_that_no_header_can_carry_costs_no_admission_and_is_not_kept
 
 #[tokio::test]
 async fn a_subject_token_that_is_echoed_is_not_shown() {
-    let google = Google::answering(|request, _| {
-        Reply::json(
-            400,
-            json!({"error": "invalid_request", "error_description": request.text()}),
-        )
-    });
-    let path = google.file(&google.federated());
-    let generator = vertex(
-        &client_of(Env::empty()),
-        &model(),
-        with_file(&path, json!({})),
-    );
-    let error = soon(generator.generate(ask())).await.unwrap_err();
-    assert!(error.message().contains("invalid_request"), "{error}");
-    assert!(!format!("{error} {error:?}").contains("sentinel"));
+    for echo in [
+        "subject_token=subject-sentinel&subject_token_type=jwt",
+        r#"{"subject_token": "subject-sentinel"}"#,
+        "subject_token_type=jwt&subject_token=subject-sentinel",
+    ] {
+        let google = Google::answering(move |request, _| {
+            assert!(request.text().contains("subject_token=subject-sentinel"));
+            Reply::json(400, json!({"error": "e", "error_description": echo}))
+        });
+        let path = google.file(&google.federated());
+        let generator = vertex(
+            &client_of(Env::empty()),
+            &model(),
+            with_file(&path, json!({})),
+        );
+        let error = soon(generator.generate(ask())).await.unwrap_err();
+        let shown = format!("{error} {error:?}");
+        assert!(!shown.contains("sentinel"), "{shown}");
+        assert!(shown.contains("[redacted]"), "{shown}");
+    }
 }
 
 #[tokio::test]
