@@ -12,14 +12,22 @@ use aws_smithy_http_client::proxy::ProxyConfig;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore};
 use aws_smithy_runtime_api::client::http::{
-    HttpConnectorSettings, SharedHttpClient, SharedHttpConnector, http_client_fn,
+    HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpClient,
+    SharedHttpConnector, http_client_fn,
 };
+use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
+use aws_smithy_runtime_api::client::result::ConnectorError;
+use aws_smithy_types::body::SdkBody;
+use aws_smithy_types::byte_stream::ByteStream;
 use bytes::Bytes;
 use tokio::runtime::{Handle, Id};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The longest silence of a credential endpoint. The model's answers have none here: the framework watches them.
+/// How long a credential endpoint may take to begin its answer, and then to end it. The model's answers have no such bound here: the
+/// framework watches them.
 pub(super) const READ_TIMEOUT: Duration = Duration::from_secs(5);
+/// The most bytes of an answer with credentials.
+const MAX_CREDENTIALS: usize = 256 * 1024;
 /// Just below the five seconds after which many servers close an idle connection.
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 /// More runtimes than this at once, and the connections of the first are dropped.
@@ -53,26 +61,12 @@ impl Connectors {
 
     /// To STS and the sign-in services.
     pub(super) fn to_services() -> Self {
-        Self::new(|| {
-            Ok(connector(
-                None,
-                ProxyConfig::from_env(),
-                Some(READ_TIMEOUT),
-                false,
-            ))
-        })
+        Self::new(|| Ok(Small::over(ProxyConfig::from_env())))
     }
 
     /// To metadata endpoints beside this process: no proxy.
     pub(super) fn to_metadata() -> Self {
-        Self::new(|| {
-            Ok(connector(
-                None,
-                ProxyConfig::disabled(),
-                Some(READ_TIMEOUT),
-                false,
-            ))
-        })
+        Self::new(|| Ok(Small::over(ProxyConfig::disabled())))
     }
 
     fn new(build: impl Fn() -> Result<SharedHttpConnector> + Send + Sync + 'static) -> Self {
@@ -134,6 +128,45 @@ fn connector(
             Err(_) => tls.build(),
         },
     )
+}
+
+/// To an endpoint of credentials. Its whole answer is read here, within a bound of bytes and of time: whoever needs credentials joins
+/// the load that is under way, so one answer that stops halfway would be waited for by everyone, for good.
+#[derive(Debug)]
+struct Small(SharedHttpConnector);
+
+impl Small {
+    fn over(proxy: ProxyConfig) -> SharedHttpConnector {
+        SharedHttpConnector::new(Small(connector(None, proxy, Some(READ_TIMEOUT), false)))
+    }
+}
+
+impl HttpConnector for Small {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let sending = self.0.call(request);
+        HttpConnectorFuture::new(async move {
+            let mut response = sending.await?;
+            let body = small(ByteStream::new(response.take_body()));
+            let whole = tokio::time::timeout(READ_TIMEOUT, body)
+                .await
+                .map_err(|_| ConnectorError::timeout("the answer stopped halfway".into()))??;
+            *response.body_mut() = SdkBody::from(whole);
+            Ok(response)
+        })
+    }
+}
+
+async fn small(mut body: ByteStream) -> Result<Vec<u8>, ConnectorError> {
+    let mut whole = Vec::new();
+    while let Some(chunk) = body.next().await {
+        let chunk = chunk.map_err(|e| ConnectorError::io(e.into()))?;
+        if whole.len() + chunk.len() > MAX_CREDENTIALS {
+            let what = format!("the answer is larger than {MAX_CREDENTIALS} bytes");
+            return Err(ConnectorError::user(what.into()));
+        }
+        whole.extend_from_slice(&chunk);
+    }
+    Ok(whole)
 }
 
 type MakeProxy = Box<dyn Fn() -> Result<ProxyConfig> + Send + Sync>;

@@ -30,6 +30,9 @@ enum Seen {
 
 use Seen::{Names, Status};
 
+/// The most letters of an exception's name.
+const MAX_NAME: usize = 100;
+
 const WAIT: bool = true;
 const GIVE_UP: bool = false;
 
@@ -240,10 +243,20 @@ pub(super) fn exception(name: Option<&str>, payload: &[u8], said: Option<&str>) 
     let value: Value = serde_json::from_slice(payload).unwrap_or_default();
     let told = text(&value, &["message", "Message", "originalMessage"]).or(said);
     let message = told.map_or_else(
-        || "the stream was ended by an exception".to_owned(),
+        || "an exception without a message".to_owned(),
         str::to_owned,
     );
     of(name.and_then(name_of).as_deref(), None, &message)
+}
+
+/// An exception in the place of an answer, under a status of success, by the name it has there or in the head.
+pub(super) fn in_place_of_answer(head: &Head, body: &[u8]) -> Option<Error> {
+    let value: Value = serde_json::from_slice(body).ok()?;
+    let name = head
+        .header("x-amzn-errortype")
+        .or_else(|| text(&value, &["__type"]))
+        .or_else(|| value.pointer("/Output/__type")?.as_str())?;
+    Some(exception(Some(name), body, None).with_status(head.status))
 }
 
 fn of(code: Option<&str>, status: Option<u16>, message: &str) -> Error {
@@ -298,9 +311,11 @@ fn look_up(matches: &dyn Fn(&Seen) -> bool) -> Option<(Kind, bool)> {
 fn name_of(text: &str) -> Option<String> {
     let name = text.rsplit('#').next().unwrap_or(text);
     let name = name.split(':').next().unwrap_or(name).trim();
-    let mut letters = name.chars();
+    // Whatever else is sent in its place: a code is one short word.
+    let in_names = |c: &char| c.is_ascii_alphanumeric() || "_-.".contains(*c);
+    let mut letters = name.chars().take_while(in_names).take(MAX_NAME);
     let first = letters.next()?;
-    Some(first.to_ascii_uppercase().to_string() + letters.as_str())
+    Some(first.to_ascii_uppercase().to_string() + &letters.collect::<String>())
 }
 
 /// A name as the table has it.

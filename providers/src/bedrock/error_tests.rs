@@ -141,3 +141,38 @@ fn the_days_tokens_are_a_quota_and_the_minutes_a_rate() {
 fn every_row_says_why() {
     assert!(TABLE.iter().all(|row| row.why.len() > 10));
 }
+
+#[test]
+fn a_code_is_one_short_word_whatever_stands_in_its_place() {
+    let head = head(400, &[]);
+    let body = serde_json::json!({"__type": "Bad\n\u{1b}[31mThing", "message": "no"});
+    let e = classify(&head, body.to_string().as_bytes());
+    assert_eq!(e.code(), Some("Bad"));
+    let e = exception(Some("\n"), b"", None);
+    assert_eq!((e.code(), e.kind()), (None, Kind::Server));
+    let e = exception(Some(&"x".repeat(60_000)), b"", None);
+    assert_eq!(e.code().unwrap().len(), 100);
+}
+
+#[test]
+fn an_exception_in_the_place_of_an_answer_is_known_by_its_name() {
+    let read = |headers: &[(&'static str, &str)], body: &str| {
+        in_place_of_answer(&head(200, headers), body.as_bytes())
+            .map(|e| (e.kind(), e.status(), e.is_retryable()))
+    };
+    let slow = Some((Kind::RateLimited, Some(200), true));
+    assert_eq!(
+        read(&[], r#"{"__type": "com.amazon#ThrottlingException"}"#),
+        slow
+    );
+    assert_eq!(
+        read(&[("x-amzn-errortype", "ThrottlingException:")], "{}"),
+        slow
+    );
+    let coral = r#"{"Output": {"__type": "com.amazon.coral.service#UnknownOperationException"}, "Version": "1.0"}"#;
+    assert_eq!(
+        read(&[], coral),
+        Some((Kind::InvalidRequest, Some(200), false))
+    );
+    assert_eq!(read(&[], r#"{"message": "hello"}"#), None);
+}

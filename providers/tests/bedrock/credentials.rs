@@ -78,18 +78,19 @@ fn instance(loads: &Loads) -> Server {
 /// STS: what was asked is in the request's form.
 fn sts(loads: &Loads) -> Server {
     let loads = loads.clone();
-    Server::with(move |request| {
-        let action = form(request, "Action");
-        let number = loads.next();
-        let keys = format!(
-            "<Credentials><AccessKeyId>ASIA{number}</AccessKeyId><SecretAccessKey>secret</SecretAccessKey>\
-             <SessionToken>session-token-{number}</SessionToken><Expiration>{}</Expiration></Credentials>",
-            in_seconds(3600)
-        );
-        let body =
-            format!("<{action}Response><{action}Result>{keys}</{action}Result></{action}Response>");
-        Reply::bytes(200, "text/xml", body)
-    })
+    Server::with(move |request| sts_reply(request, loads.next()))
+}
+
+pub(crate) fn sts_reply(request: &Received, number: usize) -> Reply {
+    let action = form(request, "Action");
+    let keys = format!(
+        "<Credentials><AccessKeyId>ASIA{number}</AccessKeyId><SecretAccessKey>secret</SecretAccessKey>\
+         <SessionToken>session-token-{number}</SessionToken><Expiration>{}</Expiration></Credentials>",
+        in_seconds(3600)
+    );
+    let body =
+        format!("<{action}Response><{action}Result>{keys}</{action}Result></{action}Response>");
+    Reply::bytes(200, "text/xml", body)
 }
 
 fn form(request: &Received, name: &str) -> String {
@@ -101,17 +102,17 @@ fn form(request: &Received, name: &str) -> String {
 }
 
 /// A folder of the test's own, gone when it is dropped.
-struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    fn new(test: &str) -> Folder {
+    pub(crate) fn new(test: &str) -> Folder {
         let path =
             std::env::temp_dir().join(format!("antfly-bedrock-{}-{test}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         Folder(path)
     }
 
-    fn write(&self, name: &str, text: &str) -> String {
+    pub(crate) fn write(&self, name: &str, text: impl AsRef<[u8]>) -> String {
         let path = self.0.join(name);
         std::fs::write(&path, text).unwrap();
         path.display().to_string()
@@ -311,10 +312,10 @@ async fn a_program_prints_credentials_and_what_it_says_when_it_fails_stays_with_
     let (models, folder) = (models(), Folder::new("process"));
     let printed = json!({"Version": 1, "AccessKeyId": "ASIAPRINTED", "SecretAccessKey": "s", "SessionToken": "t",
                          "Expiration": in_seconds(3600)});
-    let good = folder.write("good", &printed.to_string());
+    let good = folder.write("good", printed.to_string());
     let config = folder.write(
         "config",
-        &format!(
+        format!(
             "[profile good]\ncredential_process = cat {good}\n\
              [profile bad]\ncredential_process = sh -c \"echo hunter2; echo hunter2 >&2; exit 1\"\n"
         ),

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use antfly_framework::config::Env;
+use antfly_framework::http::Redactor;
 use antfly_framework::{Error, Kind, Result};
 use aws_config::imds;
 use aws_config::provider_config::ProviderConfig;
@@ -11,7 +12,6 @@ use aws_credential_types::Credentials;
 use aws_smithy_runtime_api::client::http::HttpConnector as _;
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use aws_smithy_types::DateTime;
-use aws_smithy_types::byte_stream::ByteStream;
 use aws_smithy_types::date_time::Format;
 use serde::Deserialize;
 
@@ -24,8 +24,6 @@ const TOKEN: &str = "AWS_CONTAINER_AUTHORIZATION_TOKEN";
 const TOKEN_FILE: &str = "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE";
 /// Where a relative URI points.
 const AGENT: &str = "http://169.254.170.2";
-/// The most bytes of an answer with credentials.
-const MAX_ANSWER: usize = 64 * 1024;
 const ROLE_PATH: &str = "/latest/meta-data/iam/security-credentials/";
 
 /// A container agent's endpoint, checked: it may be asked for credentials.
@@ -89,11 +87,11 @@ fn is_agent(ip: IpAddr) -> bool {
 impl Loader {
     /// What the container's agent answers.
     pub(super) async fn container(&self, endpoint: &ContainerEndpoint) -> Result<Credentials> {
-        let unreachable = |what: String| Error::new(Kind::Transport, what);
         let mut request = HttpRequest::get(&endpoint.url)
             .map_err(|e| Error::new(Kind::Auth, format!("the endpoint can't be asked: {e}")))?;
         request.headers_mut().insert("accept", "application/json");
-        if let Some(token) = self.container_token()? {
+        let token = self.container_token()?;
+        if let Some(token) = token.clone() {
             request
                 .headers_mut()
                 .try_insert("authorization", token)
@@ -106,29 +104,15 @@ impl Loader {
         }
         let connector = self.metadata.current()?;
         let response = connector.call(request).await.map_err(|e| {
-            unreachable(format!(
-                "the container's endpoint can't be reached: {}",
-                causes(&e)
-            ))
+            let kind = match e.is_user() {
+                true => Kind::Auth,
+                false => Kind::Transport,
+            };
+            let what = format!("the container's endpoint can't be asked: {}", causes(&e));
+            Error::new(kind, what)
         })?;
         let status = response.status().as_u16();
-        let mut body = ByteStream::new(response.into_body());
-        let mut answer = Vec::new();
-        while let Some(chunk) = body.next().await {
-            let chunk = chunk.map_err(|e| {
-                unreachable(format!(
-                    "the container's endpoint broke off: {}",
-                    causes(&e)
-                ))
-            })?;
-            if answer.len() + chunk.len() > MAX_ANSWER {
-                return Err(Error::new(
-                    Kind::Auth,
-                    "the container's endpoint answered too much",
-                ));
-            }
-            answer.extend_from_slice(&chunk);
-        }
+        let answer = response.body().bytes().unwrap_or_default();
         if !(200..300).contains(&status) {
             let kind = if status >= 500 {
                 Kind::Transport
@@ -140,7 +124,9 @@ impl Loader {
                 format!("the container's endpoint answered status {status}"),
             ));
         }
-        parse(&answer, "container")
+        // What it refuses may repeat the token it was asked with.
+        parse(answer, "container")
+            .map_err(|e| Error::new(e.kind(), Redactor::new(token).scrub(e.message())))
     }
 
     fn container_token(&self) -> Result<Option<String>> {
@@ -176,6 +162,12 @@ impl Loader {
         let role = roles.as_ref().lines().next().unwrap_or("").trim();
         if role.is_empty() {
             return Err(Error::new(Kind::Auth, "this instance has no role"));
+        }
+        // It becomes a part of a URL, and the SDK's client panics over one that is none.
+        let in_names = |c: char| c.is_ascii_alphanumeric() || "_+=,.@-".contains(c);
+        if !role.chars().all(in_names) {
+            let what = "the metadata service answered no role's name, but something else";
+            return Err(Error::new(Kind::Auth, what));
         }
         let keys = client
             .get(format!("{ROLE_PATH}{role}"))
@@ -259,7 +251,7 @@ fn parse(body: &[u8], provider: &'static str) -> Result<Credentials> {
     Ok(Credentials::new(
         id,
         secret,
-        answer.token,
+        answer.token.filter(|token| !token.is_empty()),
         Some(expiry),
         provider,
     ))

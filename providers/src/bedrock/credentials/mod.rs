@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use antfly_framework::config::Env;
+use antfly_framework::http::{MAX_MESSAGE_BYTES, clip};
 use antfly_framework::provider::{Credential, Freshness, Validity};
 use antfly_framework::secret::ResolvedSecret;
 use antfly_framework::{Error, Kind, Result};
@@ -98,7 +99,11 @@ impl Loader {
         let named = |kind, what: &str| {
             Error::new(
                 kind,
-                format!("no AWS credentials from {}: {what}", self.source),
+                format!(
+                    "no AWS credentials from {}: {}",
+                    self.source,
+                    clip(what, MAX_MESSAGE_BYTES)
+                ),
             )
         };
         let (keys, steady) =

@@ -2,6 +2,9 @@
 //!
 //! The SDK parses the files. The way is walked here and not by the SDK's provider, which would read the process's environment.
 
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
 use antfly_framework::config::Env;
 use antfly_framework::{Error, Kind, Result};
 use aws_config::profile::ProfileSet;
@@ -9,6 +12,7 @@ use aws_credential_types::Credentials;
 use aws_runtime::env_config::file::EnvConfigFiles;
 use aws_types::os_shim_internal::{Env as FileEnv, Fs};
 use futures::FutureExt as _;
+use tracing::subscriber::{NoSubscriber, with_default};
 
 use super::sts::{Role, WebIdentity};
 use super::{Loader, Source, source};
@@ -22,6 +26,10 @@ const VARIABLES: &[&str] = &[
     "AWS_CONFIG_FILE",
     "AWS_SHARED_CREDENTIALS_FILE",
 ];
+
+/// How long a `credential_process` may run: whoever needs credentials joins the load that is under way, and must not wait for good.
+#[cfg(feature = "bedrock-credential-process")]
+const PROGRAM_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// The profiles as they are in the files now.
 #[derive(Debug)]
@@ -74,9 +82,44 @@ impl std::fmt::Debug for Base {
     }
 }
 
+/// The SDK takes a file that can't be read, or is no UTF-8, for an empty one: then an entry's keys would come from elsewhere, and
+/// nobody would know why. A file that nobody named may be out of reach.
+fn legible(env: &Env) -> Result<()> {
+    let home = match env.get("HOME")? {
+        None => env.get("USERPROFILE")?,
+        home => home,
+    };
+    let home = home.map(PathBuf::from);
+    for (variable, name) in [
+        ("AWS_CONFIG_FILE", "config"),
+        ("AWS_SHARED_CREDENTIALS_FILE", "credentials"),
+    ] {
+        let named = env.get(variable)?;
+        let told = named.clone().unwrap_or_else(|| format!("~/.aws/{name}"));
+        let path = match (told.strip_prefix("~/"), &home) {
+            (Some(rest), Some(home)) => home.join(rest),
+            _ => PathBuf::from(told),
+        };
+        let problem = match std::fs::read(&path) {
+            Ok(bytes) => match std::str::from_utf8(&bytes) {
+                Ok(_) => continue,
+                Err(e) => format!("not UTF-8 from byte {} on", e.valid_up_to()),
+            },
+            Err(e) if named.is_none() || e.kind() == ErrorKind::NotFound => continue,
+            Err(e) => e.to_string(),
+        };
+        return Err(Error::new(
+            Kind::Auth,
+            format!("{} can't be read: {problem}", path.display()),
+        ));
+    }
+    Ok(())
+}
+
 impl Profiles {
     /// Reads the files that the environment names, else those in the home folder. A missing file is an empty one.
     pub(in crate::bedrock) fn read(env: &Env) -> Result<Self> {
+        legible(env)?;
         let mut pairs = Vec::new();
         for name in VARIABLES {
             if let Some(value) = env.get(name)? {
@@ -90,7 +133,9 @@ impl Profiles {
             EnvConfigFiles::default(),
         );
         // The parser reads with plain file calls: it is ready in one poll.
-        let loaded = aws_config::profile::load(&fs, &env, &files, None).now_or_never();
+        let loading = aws_config::profile::load(&fs, &env, &files, None);
+        // Nor is it heard: what it warns of could show what a file holds.
+        let loaded = with_default(NoSubscriber::new(), || loading.now_or_never());
         match loaded {
             Some(Ok(set)) => Ok(Profiles(set)),
             Some(Err(e)) => Err(Error::new(
@@ -312,7 +357,7 @@ impl Loader {
                     })?;
                 self.container(&endpoint).await?
             }
-            Base::Instance => match source::instance(&self.env) {
+            Base::Instance => match source::instance(&self.env)? {
                 Some(Source::Instance { endpoint }) => self.instance(&endpoint).await?,
                 _ => {
                     return Err(Error::new(
@@ -327,13 +372,13 @@ impl Loader {
                 let process =
                     aws_config::credential_process::CredentialProcessProvider::new(command);
                 // What the program printed may hold a key: only that it failed is told.
-                let keys = process.provide_credentials().await;
-                keys.map_err(|_| {
-                    Error::new(
-                        Kind::Auth,
-                        "its credential_process failed or printed no credentials",
-                    )
-                })?
+                let failed = |what: &str| Error::new(Kind::Auth, what);
+                tokio::time::timeout(PROGRAM_TIMEOUT, process.provide_credentials())
+                    .await
+                    .map_err(|_| failed("its credential_process did not end in time"))?
+                    .map_err(|_| {
+                        failed("its credential_process failed or printed no credentials")
+                    })?
             }
             #[cfg(feature = "bedrock-sso")]
             Base::SignIn(sign_in) => self.sign_in(sign_in).await?,

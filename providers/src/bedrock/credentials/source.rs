@@ -3,6 +3,7 @@
 use std::fmt;
 
 use antfly_framework::config::{EntryConfig, Env};
+use antfly_framework::http::Endpoint;
 use antfly_framework::secret::CredentialSource;
 use antfly_framework::{Error, Kind, Result};
 use aws_credential_types::Credentials;
@@ -15,6 +16,8 @@ pub(in crate::bedrock) const BEARER: &str = "AWS_BEARER_TOKEN_BEDROCK";
 const KEY_ID: &str = "AWS_ACCESS_KEY_ID";
 const SECRET: &str = "AWS_SECRET_ACCESS_KEY";
 const SESSION: &str = "AWS_SESSION_TOKEN";
+const INSTANCE_URL: &str = "AWS_EC2_METADATA_SERVICE_ENDPOINT";
+const INSTANCE_MODE: &str = "AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE";
 const INSTANCE_ENDPOINT: &str = "http://169.254.169.254";
 const INSTANCE_ENDPOINT_V6: &str = "http://[fd00:ec2::254]";
 
@@ -71,7 +74,7 @@ impl Source {
         if let Some(endpoint) = ContainerEndpoint::of_environment(env)? {
             return Ok(Source::Container(endpoint));
         }
-        instance(env).ok_or_else(|| {
+        instance(env)?.ok_or_else(|| {
             Error::config(
                 entry.field("profile"),
                 format!(
@@ -134,7 +137,7 @@ pub(super) fn keys_of_environment(env: &Env) -> Result<Credentials> {
         )),
         (None, _) => Err(Error::new(
             Kind::Auth,
-            format!("{KEY_ID} is no longer set in the environment"),
+            format!("{KEY_ID} is not set in the environment, or blank"),
         )),
     }
 }
@@ -169,20 +172,25 @@ fn readable(profiles: &Result<Profiles>) -> Result<&Profiles, String> {
 }
 
 /// The metadata service, unless it is switched off.
-pub(super) fn instance(env: &Env) -> Option<Source> {
-    let get = |name: &str| env.get(name).ok().flatten();
-    if get("AWS_EC2_METADATA_DISABLED").is_some_and(|v| v.eq_ignore_ascii_case("true")) {
-        return None;
+pub(super) fn instance(env: &Env) -> Result<Option<Source>> {
+    let off = env.get("AWS_EC2_METADATA_DISABLED")?;
+    if off.is_some_and(|v| v.eq_ignore_ascii_case("true")) {
+        return Ok(None);
     }
-    let v6 = get("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE")
-        .is_some_and(|m| m.eq_ignore_ascii_case("ipv6"));
-    let default = if v6 {
-        INSTANCE_ENDPOINT_V6
-    } else {
-        INSTANCE_ENDPOINT
+    let endpoint = match env.get(INSTANCE_URL)? {
+        Some(url) => Endpoint::parse(&url)
+            .map_err(|e| Error::config(INSTANCE_URL, e.message()))?
+            .to_string(),
+        None => match env.get(INSTANCE_MODE)?.as_deref() {
+            None => INSTANCE_ENDPOINT,
+            Some(mode) if mode.eq_ignore_ascii_case("ipv4") => INSTANCE_ENDPOINT,
+            Some(mode) if mode.eq_ignore_ascii_case("ipv6") => INSTANCE_ENDPOINT_V6,
+            Some(mode) => {
+                let what = format!("{mode:?} is not allowed; IPv4 and IPv6 are");
+                return Err(Error::config(INSTANCE_MODE, what));
+            }
+        }
+        .to_owned(),
     };
-    let endpoint = get("AWS_EC2_METADATA_SERVICE_ENDPOINT").unwrap_or_else(|| default.to_owned());
-    Some(Source::Instance {
-        endpoint: endpoint.trim_end_matches('/').to_owned(),
-    })
+    Ok(Some(Source::Instance { endpoint }))
 }

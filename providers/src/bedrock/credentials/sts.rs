@@ -1,6 +1,7 @@
 //! STS: a role by credentials, or by a web identity's token file.
 
 use antfly_framework::config::Env;
+use antfly_framework::http::Redactor;
 use antfly_framework::{Error, Kind, Result};
 use aws_credential_types::Credentials;
 use aws_sdk_sts::Client;
@@ -50,6 +51,8 @@ impl WebIdentity {
 impl Loader {
     /// Credentials of a role for other credentials.
     pub(super) async fn assume(&self, base: Credentials, role: &Role) -> Result<Credentials> {
+        let secrets = [Some(base.secret_access_key()), base.session_token()];
+        let hidden = Redactor::new(secrets.into_iter().flatten());
         let answer = self
             .sts(Some(base))?
             .assume_role()
@@ -58,7 +61,7 @@ impl Loader {
             .set_external_id(role.external_id.clone())
             .send()
             .await
-            .map_err(failed)?;
+            .map_err(|e| failed(e, &hidden))?;
         of_answer(answer.credentials())
     }
 
@@ -70,6 +73,7 @@ impl Loader {
                 format!("can't read the token file {}: {e}", identity.token_file),
             )
         })?;
+        let hidden = Redactor::new([token.trim()]);
         let answer = self
             .sts(None)?
             .assume_role_with_web_identity()
@@ -78,7 +82,7 @@ impl Loader {
             .web_identity_token(token.trim())
             .send()
             .await
-            .map_err(failed)?;
+            .map_err(|e| failed(e, &hidden))?;
         of_answer(answer.credentials())
     }
 
@@ -113,8 +117,10 @@ fn of_answer(keys: Option<&aws_sdk_sts::types::Credentials>) -> Result<Credentia
     ))
 }
 
+/// STS repeats what it was sent when a signature is wrong, session token and all: what it says is told without that.
 fn failed<E>(
     error: SdkError<E, aws_smithy_runtime_api::client::orchestrator::HttpResponse>,
+    hidden: &Redactor,
 ) -> Error
 where
     E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
@@ -123,19 +129,29 @@ where
         .raw_response()
         .map(|response| response.status().as_u16());
     if let Some(refusal) = error.as_service_error() {
-        let code = refusal.code().unwrap_or("unknown");
-        let message = refusal.message().unwrap_or("no message");
         let kind = if status.is_some_and(|s| s >= 500) {
             Kind::Transport
         } else {
             Kind::Auth
         };
-        return Error::new(kind, format!("STS refused: {code}: {message}"));
+        let what = match (refusal.code(), refusal.message()) {
+            (None, None) => format!(
+                "STS answered status {} with what is not its own XML",
+                status.unwrap_or_default()
+            ),
+            (code, message) => hidden.scrub(&format!(
+                "STS refused: {}: {}",
+                code.unwrap_or("unknown"),
+                message.unwrap_or("no message")
+            )),
+        };
+        return Error::new(kind, what);
     }
     let kind = match (&error, status) {
         (SdkError::DispatchFailure(_) | SdkError::TimeoutError(_), _) => Kind::Transport,
         (_, Some(500..)) => Kind::Transport,
         _ => Kind::Auth,
     };
-    Error::new(kind, format!("STS can't be asked: {}", causes(&error)))
+    let said = hidden.scrub(&causes(&error));
+    Error::new(kind, format!("STS can't be asked: {said}"))
 }

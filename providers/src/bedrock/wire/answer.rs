@@ -47,7 +47,7 @@ pub(in crate::bedrock) fn decode(
 fn add(generation: &mut Generation, at: usize, block: &Value) -> Result<()> {
     if let Some(text) = block.get("text").and_then(Value::as_str) {
         generation.text.push_str(text);
-    } else if let Some(call) = block.get("toolUse") {
+    } else if let Some(call) = block.get("toolUse").filter(|call| !call.is_null()) {
         let text = |field: &str| {
             call.get(field)
                 .and_then(Value::as_str)
@@ -64,6 +64,7 @@ fn add(generation: &mut Generation, at: usize, block: &Value) -> Result<()> {
             name: text("name")?,
             arguments: call
                 .get("input")
+                .filter(|input| !input.is_null())
                 .map_or_else(|| "{}".to_owned(), Value::to_string),
         });
     } else if let Some(text) = block
@@ -116,7 +117,8 @@ mod tests {
                 {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "s"}}},
                 {"text": "Hel"}, {"novelty": {"x": 1}}, {"text": "lo"},
                 {"toolUse": {"toolUseId": "t1", "name": "f", "input": {"a": [1, null]}}},
-                {"toolUse": {"toolUseId": "t2", "name": "g"}}]}},
+                {"toolUse": {"toolUseId": "t2", "name": "g"}},
+                {"text": null, "toolUse": null}, {"toolUse": {"toolUseId": "t3", "name": "h", "input": null}}]}},
               "stopReason": "tool_use", "metrics": {"latencyMs": 1},
               "usage": {"inputTokens": 9, "outputTokens": 2, "totalTokens": 11, "cacheReadInputTokens": 4}}"#,
         )
@@ -127,6 +129,10 @@ mod tests {
         );
         assert_eq!(g.tool_calls[0].arguments, r#"{"a":[1,null]}"#);
         assert_eq!(g.tool_calls[1].arguments, "{}");
+        assert_eq!(
+            (g.tool_calls[2].arguments.as_str(), g.tool_calls.len()),
+            ("{}", 3)
+        );
         assert_eq!(g.finish_reason, Some(FinishReason::ToolCalls));
         let usage = g.usage.unwrap();
         assert_eq!(

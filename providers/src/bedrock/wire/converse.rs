@@ -119,6 +119,15 @@ pub(in crate::bedrock) fn body(request: &GenerateRequest) -> Result<Vec<u8>> {
             return Err(Error::new(Kind::Unsupported, format!("{name}: {MISSING}")));
         }
     }
+    for (name, number) in [
+        ("temperature", request.temperature),
+        ("top_p", request.top_p),
+    ] {
+        if let Some(number) = number.filter(|number| !number.is_finite()) {
+            let what = format!("{name} is {number}; a finite number is allowed");
+            return Err(Error::new(Kind::InvalidRequest, what));
+        }
+    }
     if let Some((name, instead)) = misplaced(&request.extra_body) {
         return Err(Error::new(
             Kind::InvalidRequest,

@@ -171,6 +171,8 @@ fn media_by_bytes_by_data_uri_and_from_s3() {
         Part::media(&b"x"[..], "image/tiff"),
         Part::media(&b"x"[..], "application/zip"),
         Part::image_url("data:image/png,raw"),
+        Part::image_url("data:image/png;base64,"),
+        Part::image_url("data:image/png;base64,a*b"),
     ] {
         let message = Message {
             content: vec![part],
@@ -221,6 +223,14 @@ fn what_converse_lacks_and_what_the_adapter_owns_is_refused() {
         });
         assert_eq!(found, (Kind::InvalidRequest, shown.to_owned()));
     }
+    // JSON has no such numbers: they would travel as null.
+    let e = |change: &dyn Fn(&mut GenerateRequest)| {
+        let mut request = GenerateRequest::prompt("hi");
+        change(&mut request);
+        body(&request).unwrap_err().message().to_owned()
+    };
+    assert!(e(&|r| r.temperature = Some(f64::NAN)).starts_with("temperature is NaN"));
+    assert!(e(&|r| r.top_p = Some(f64::INFINITY)).starts_with("top_p is inf"));
     let empty = GenerateRequest::messages([Message::user(" ")]);
     assert_eq!(body(&empty).unwrap_err().kind(), Kind::InvalidRequest);
     let alone = GenerateRequest::messages([Message::system("s")]);

@@ -46,6 +46,9 @@ fn inline(media: &Media) -> Result<Option<(&str, Cow<'_, str>)>> {
                 .split_once(',')
                 .and_then(|(head, data)| Some((head.strip_suffix(";base64")?, data)));
             match parsed {
+                Some((_, data)) if !is_base64(data) => {
+                    Err(refused("a data: URI's data is empty or not base64"))
+                }
                 Some((mime_type, data)) => {
                     let mime_type = mime_type.split(';').next().unwrap_or(mime_type);
                     Ok(Some((mime_type, data.into())))
@@ -55,6 +58,13 @@ fn inline(media: &Media) -> Result<Option<(&str, Cow<'_, str>)>> {
         }
         _ => Ok(None),
     }
+}
+
+/// By its letters: the service says what is wrong within.
+fn is_base64(data: &str) -> bool {
+    let letters = data.trim_end_matches('=');
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || b"+/".contains(&b);
+    !letters.is_empty() && letters.bytes().all(allowed)
 }
 
 /// A message's media as a content block. `number` tells the documents of a request apart: each needs a name.

@@ -29,8 +29,11 @@ pub(super) fn owned(
         .copied()
 }
 
-/// An answer that does not parse.
+/// An answer that does not parse: an exception in its place, or something else.
 fn unreadable(head: &Head, body: &[u8], problem: impl std::fmt::Display) -> Error {
+    if let Some(exception) = super::error::in_place_of_answer(head, body) {
+        return exception;
+    }
     let status = http::StatusCode::from_u16(head.status).unwrap_or(http::StatusCode::OK);
     unexpected_body(
         status,

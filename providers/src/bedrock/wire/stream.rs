@@ -47,6 +47,9 @@ pub(in crate::bedrock) fn events(
     .boxed()
 }
 
+/// The SDK's stand-in for a required word that is missing.
+const NOTHING_SENT: &str = "no value was set";
+
 struct Reader {
     receiver: Receiver,
     seen: Arc<Mutex<Seen>>,
@@ -66,10 +69,8 @@ impl Reader {
             }
             match self.receiver.recv().await {
                 Ok(Some(event)) => {
-                    let last =
-                        matches!(event, ConverseStreamOutput::Metadata(_)) && self.decoder.finished;
                     self.decoder.push(event, &mut self.ready);
-                    if last {
+                    if self.decoder.finished && self.decoder.counted {
                         // Nothing follows it. The body's end is most likely here too: seen, the connection can be used again.
                         let _ = self.receiver.recv().now_or_never();
                         self.ended = true;
@@ -85,8 +86,8 @@ impl Reader {
                     self.ended = true;
                     let told = lock(&self.seen).failure.take();
                     match failure(&broken, told) {
-                        // The message had ended: what broke afterwards takes nothing away from it.
-                        e if self.decoder.finished && e.kind() == Kind::StreamInterrupted => {
+                        // The message had ended: what broke afterwards, or can't be read, takes nothing away from it.
+                        _ if self.decoder.finished && !is_exception(&broken) => {
                             return None;
                         }
                         e => return Some(Err(e)),
@@ -103,19 +104,8 @@ fn interrupted(what: impl Into<String>) -> Error {
 
 /// What broke a stream: an exception the service sent, what the pass saw, or a frame that can't be read.
 fn failure(broken: &Broken, told: Option<Error>) -> Error {
-    let message = match broken {
-        SdkError::ServiceError(context) => decoded(context.raw()),
-        SdkError::ResponseError(context) => decoded(context.raw()),
-        _ => None,
-    };
-    if let Some(message) = message {
-        let header = |name: &str| {
-            let header = message
-                .headers()
-                .iter()
-                .find(|header| header.name().as_str() == name)?;
-            Some(header.value().as_string().ok()?.as_str())
-        };
+    if let Some(message) = sent(broken) {
+        let header = |name| header(message, name);
         match header(":message-type") {
             Some("exception") => {
                 return error::exception(header(":exception-type"), message.payload(), None);
@@ -138,6 +128,27 @@ fn failure(broken: &Broken, told: Option<Error>) -> Error {
     told.unwrap_or_else(|| interrupted(format!("the stream broke: {}", causes(broken))))
 }
 
+/// Whether the service itself ended the stream.
+fn is_exception(broken: &Broken) -> bool {
+    let kind = sent(broken).and_then(|message| header(message, ":message-type"));
+    matches!(kind, Some("exception" | "error"))
+}
+
+/// The whole message that something is wrong with.
+fn sent(broken: &Broken) -> Option<&Message> {
+    match broken {
+        SdkError::ServiceError(context) => decoded(context.raw()),
+        SdkError::ResponseError(context) => decoded(context.raw()),
+        _ => None,
+    }
+}
+
+fn header<'a>(message: &'a Message, name: &str) -> Option<&'a str> {
+    let mut headers = message.headers().iter();
+    let header = headers.find(|header| header.name().as_str() == name)?;
+    Some(header.value().as_string().ok()?.as_str())
+}
+
 fn decoded(raw: &RawMessage) -> Option<&Message> {
     match raw {
         RawMessage::Decoded(message) => Some(message),
@@ -152,6 +163,8 @@ struct Decoder {
     tools: Vec<i32>,
     /// Whether the message has ended.
     finished: bool,
+    /// Whether the metadata has come. It follows the message's end, and nothing follows it.
+    counted: bool,
 }
 
 impl Decoder {
@@ -188,12 +201,16 @@ impl Decoder {
             ConverseStreamOutput::MessageStop(stop) => {
                 let raw = stop.stop_reason.as_str().to_owned();
                 self.finished = true;
-                out.push_back(StreamEvent::Finish {
-                    reason: FinishReason::from_word(&raw),
-                    raw,
-                });
+                // What the SDK puts where nothing was sent is no word of the provider's.
+                if raw != NOTHING_SENT {
+                    out.push_back(StreamEvent::Finish {
+                        reason: FinishReason::from_word(&raw),
+                        raw,
+                    });
+                }
             }
             ConverseStreamOutput::Metadata(metadata) => {
+                self.counted = true;
                 out.extend(
                     metadata
                         .usage

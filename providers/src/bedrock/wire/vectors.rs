@@ -5,8 +5,10 @@ use antfly_framework::generate::Usage;
 use antfly_framework::provider::Head;
 use antfly_framework::{Error, Kind, Result};
 use serde::Deserialize;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeOwned, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
 
+use super::super::error::in_place_of_answer;
 use super::embed::Model;
 use super::{counted, unreadable};
 
@@ -44,7 +46,7 @@ struct Titan {
     #[serde(default)]
     embeddings_by_type: Option<ByType<Vec<f32>>>,
     #[serde(default)]
-    input_text_token_count: Option<u64>,
+    input_text_token_count: Value,
     /// The image model's way to say what is wrong with an input, under a status of success.
     #[serde(default)]
     message: Option<String>,
@@ -55,13 +57,15 @@ fn titan(head: &Head, body: &[u8]) -> Result<Lists> {
     let vector = answer
         .embedding
         .or(answer.embeddings_by_type.and_then(|b| b.0));
+    let count = answer.input_text_token_count.as_u64();
     match (vector, answer.message) {
-        (Some(vector), None) => Ok((vec![vector], answer.input_text_token_count)),
-        (_, Some(message)) if !message.is_empty() => Err(Error::new(
-            Kind::InvalidRequest,
-            format!("the model refused the input: {message}"),
-        )),
-        (Some(vector), _) => Ok((vec![vector], answer.input_text_token_count)),
+        (Some(vector), None) => Ok((vec![vector], count)),
+        (_, Some(message)) if !message.is_empty() => Err(in_place_of_answer(head, body)
+            .unwrap_or_else(|| {
+                let what = format!("the model refused the input: {message}");
+                Error::new(Kind::InvalidRequest, what)
+            })),
+        (Some(vector), _) => Ok((vec![vector], count)),
         (None, _) => Err(unreadable(head, body, "there is no embedding in it")),
     }
 }
@@ -114,10 +118,10 @@ impl<'de> Deserialize<'de> for Shapes {
 /// Values by type: the floats where they are, else the first there is.
 struct ByType<T>(Option<T>);
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for ByType<T> {
+impl<'de, T: DeserializeOwned> Deserialize<'de> for ByType<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         struct Types<T>(std::marker::PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Types<T> {
+        impl<'de, T: DeserializeOwned> Visitor<'de> for Types<T> {
             type Value = ByType<T>;
 
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -135,14 +139,17 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for ByType<T> {
     }
 }
 
-fn by_type<'de, T: Deserialize<'de>, A: MapAccess<'de>>(
+fn by_type<'de, T: DeserializeOwned, A: MapAccess<'de>>(
     mut map: A,
 ) -> std::result::Result<Option<T>, A::Error> {
     let mut found = None;
     while let Some(name) = map.next_key::<String>()? {
-        if name == "float" || found.is_none() {
+        if name == "float" {
             // A type that was not asked for may be there as null.
             found = map.next_value::<Option<T>>()?.or(found);
+        } else if found.is_none() {
+            // One that is written in another way fails nothing: the floats may still come.
+            found = T::deserialize(map.next_value::<Value>()?).ok();
         } else {
             map.next_value::<IgnoredAny>()?;
         }
@@ -173,6 +180,9 @@ mod tests {
             r#"{"embeddings": {"float": [[1, 2], [3, 4]]}, "response_type": "embeddings_by_type"}"#,
             r#"{"embeddings": {"int8": [[9, 9], [9, 9]], "float": [[1, 2], [3, 4]], "ubinary": null}}"#,
             r#"{"embeddings": {"uint8": [[1, 2], [3, 4]], "odd": null}}"#,
+            // What is written in another way fails nothing, wherever it stands.
+            r#"{"embeddings": {"base64": ["AAAA", "AAAA"], "odd": {"x": 1}, "float": [[1, 2], [3, 4]]}}"#,
+            r#"{"embeddings": {"float": null, "odd": "x", "int8": [[1, 2], [3, 4]]}}"#,
         ] {
             let vectors = decode(Model::CohereV4, &head(), body.as_bytes(), 2).unwrap();
             assert_eq!(vectors.as_flat(), [1.0, 2.0, 3.0, 4.0], "{body}");
@@ -224,6 +234,15 @@ mod tests {
         }
         let e = decode(Model::CohereV3, &head(), br#"{"embeddings": {}}"#, 1).unwrap_err();
         assert_eq!(e.kind(), Kind::InvalidResponse);
+    }
+
+    #[test]
+    fn a_count_that_is_none_takes_no_vector_away() {
+        for count in ["-1", "3.0", "\"3\"", "null"] {
+            let body = format!(r#"{{"embedding": [1], "inputTextTokenCount": {count}}}"#);
+            let vectors = decode(Model::TitanV1, &head(), body.as_bytes(), 1).unwrap();
+            assert_eq!(vectors.usage.unwrap().input_tokens, Some(7), "the head's");
+        }
     }
 
     #[test]
