@@ -31,7 +31,7 @@ pub(crate) enum Command {
     Embed(EmbedArgs),
     /// Turn prompts or conversations into text: one JSON line in, one out.
     ///
-    /// A line is {"id": .., "prompt": ".."} or {"id": .., "messages": [..], "max_tokens": ..}.
+    /// A line is {"id": .., "prompt": ".."} or {"id": .., "messages": [..], "max_tokens": ..}, or a bare JSON string.
     Generate(GenerateArgs),
     /// Score all lines of the input against a query in one call, best first.
     ///
@@ -45,7 +45,7 @@ pub(crate) struct EmbedArgs {
     #[arg(long = "name", value_name = "N")]
     pub(crate) names: Vec<String>,
     /// Texts a call; a call waits until it is full. Default: up to the provider's limit, without waiting for a slow pipe.
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = count)]
     pub(crate) batch: Option<NonZeroUsize>,
     #[command(flatten)]
     pub(crate) common: Common,
@@ -91,7 +91,8 @@ pub(crate) struct Common {
         long,
         value_name = "N",
         default_value = "8",
-        allow_negative_numbers = true
+        allow_negative_numbers = true,
+        value_parser = count
     )]
     pub(crate) concurrency: NonZeroUsize,
     /// Deadline of each call: 250ms, 30s, 2m. Beats the entry's `timeout_ms`.
@@ -132,6 +133,12 @@ impl Stream {
             Stream::File(path) => Some(path),
         }
     }
+}
+
+/// A number from 1.
+fn count(text: &str) -> Result<NonZeroUsize, String> {
+    text.parse()
+        .map_err(|_| "a whole number from 1 is needed here".to_owned())
 }
 
 /// A file that must be one: standard output carries data only.

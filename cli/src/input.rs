@@ -133,6 +133,9 @@ pub(crate) enum Item<'a> {
     Object(Fields<'a>),
 }
 
+/// Before what the parser says of a line.
+const NOT_JSON: &str = "the line is not JSON";
+
 /// Takes a line apart. Its id is known even when the rest is bad.
 pub(crate) fn parse(line: &Line) -> (Id, Result<Item<'_>, Error>) {
     let number = Id::Line(line.number);
@@ -141,19 +144,19 @@ pub(crate) fn parse(line: &Line) -> (Id, Result<Item<'_>, Error>) {
     };
     let item = match text.trim_start().as_bytes().first() {
         None => Err(invalid("the line is blank")),
-        Some(b'"') => read(text, "the line").map(Item::Text),
+        Some(b'"') => read(text, NOT_JSON).map(Item::Text),
         Some(b'{') => match serde_json::from_str::<Fields<'_>>(text) {
             Ok(fields) => match fields.get("id") {
                 Some(id) => return (Id::Given(id.to_owned()), fields.once().map(Item::Object)),
                 None => fields.once().map(Item::Object),
             },
-            Err(error) => Err(malformed("the line", &error)),
+            Err(error) => Err(malformed(NOT_JSON, &error)),
         },
         Some(_) => match serde_json::from_str::<&RawValue>(text) {
             Ok(_) => Err(invalid(
                 "the line is neither a JSON object nor a JSON string",
             )),
-            Err(error) => Err(malformed("the line", &error)),
+            Err(error) => Err(malformed(NOT_JSON, &error)),
         },
     };
     (number, item)
@@ -422,8 +425,8 @@ mod tests {
         );
         assert_eq!(message(""), "the line is blank");
         assert!(message(r#"{"text": 5}"#).starts_with("text: invalid type"));
-        assert!(message(r#"{"text": "#).starts_with("the line: EOF"));
-        assert!(message("nonsense").starts_with("the line: expected"));
+        assert!(message(r#"{"text": "#).starts_with("the line is not JSON: EOF"));
+        assert!(message("nonsense").starts_with("the line is not JSON: expected"));
     }
 
     #[test]

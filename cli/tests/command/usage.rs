@@ -42,6 +42,9 @@ fn bad_options() {
     ] {
         let stderr = refused(json!({"docs": {}}), |_| args.map(str::to_owned).to_vec());
         assert!(stderr.contains(args[0]), "{stderr}");
+        if ["--batch", "--concurrency"].contains(&args[0]) {
+            assert!(stderr.contains("a whole number from 1"), "{stderr}");
+        }
     }
     assert_eq!(run(&[], "").code, Some(2));
     assert_eq!(run(&["embed"], "").code, Some(2));

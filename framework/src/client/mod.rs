@@ -290,6 +290,6 @@ fn refuse_limits(entry: &EntryConfig) -> Result<()> {
     Err(Error::config(
         entry.field(key),
         "this entry is served in-process, which has its own admission (`admission`); outbound limits apply to remote \
-         providers only: remove it, or give a `url` to make the entry remote",
+         providers only: remove it",
     ))
 }

@@ -348,7 +348,13 @@ fn generate(f: &Fields<'_>) -> Result<GenerateOptions> {
                 .map(str::to_owned)
                 .collect()
         }
-        Some(other) => return Err(f.bad("stop", other, "a text or a list of texts")),
+        Some(other) => {
+            return Err(f.bad(
+                "stop",
+                other,
+                "a text or a list of texts, none of them empty,",
+            ));
+        }
     };
     let tools = match f.get("tools") {
         None => Vec::new(),

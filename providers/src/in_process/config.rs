@@ -11,6 +11,7 @@ use antfly_framework::{Error, Operation, Result};
 
 use super::InProcess;
 use super::embed::EmbedSettings;
+use super::folder::Folder;
 use super::generate;
 use super::local::{Local, Settings};
 use super::models::Model;
@@ -71,6 +72,11 @@ pub(super) fn local(entry: &EntryConfig, models: Option<&Path>) -> Result<Local>
             Settings::Generate
         }
     };
+    // A folder of another kind of model, or half of one, is told here and not by the first call.
+    match settings {
+        Settings::Generate => drop(generate::file(&path)?),
+        _ => Folder::new(&path).is_whole()?,
+    }
     let admission = entry.admission.unwrap_or_default();
     let model = Model::shared(path, admission, &entry.field("admission"))?;
     Ok(Local::new(model, settings))

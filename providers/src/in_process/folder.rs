@@ -11,6 +11,9 @@ use serde::de::DeserializeOwned;
 /// No small file of a model is larger, in bytes.
 const LARGEST_JSON: u64 = 256 << 20;
 
+/// How a model turns text into tokens.
+pub(super) const TOKENIZER: &str = "tokenizer.json";
+
 /// A folder of local weights.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Folder<'a> {
@@ -134,6 +137,19 @@ impl<'a> Folder<'a> {
             return Err(self.bad(INDEX, "it lists no file"));
         }
         Ok(files)
+    }
+
+    /// Whether the files that an encoder is loaded from are there. Reads none of them but the index of shards.
+    ///
+    /// # Errors
+    /// `config` naming the first that is not.
+    pub(super) fn is_whole(&self) -> Result<()> {
+        self.weights()?;
+        if self.file(TOKENIZER).is_file() {
+            Ok(())
+        } else {
+            Err(self.missing(TOKENIZER))
+        }
     }
 
     /// The error of a file that is not there.

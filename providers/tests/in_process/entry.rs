@@ -21,6 +21,7 @@ fn an_enabled_rate_limit_and_the_flat_legacy_keys_are_refused() {
         assert_eq!(e.kind(), Kind::Config);
         assert!(e.message().contains(".rate_limit: "), "{e}");
         assert!(e.message().contains("admission"), "{e}");
+        assert!(!e.message().contains("url"), "it has no such field: {e}");
     }
     for key in ["requests_per_minute", "burst"] {
         let flat = json!({ key: 2 });

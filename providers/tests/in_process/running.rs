@@ -152,11 +152,13 @@ async fn a_missing_file_is_named_and_a_load_that_failed_is_tried_again() {
     let scratch = Scratch::new("missing").with_tiny("bert-encoder");
     let weights = scratch.0.join("bert-encoder/model.safetensors");
     let elsewhere = scratch.0.join("elsewhere");
-    std::fs::rename(&weights, &elsewhere).unwrap();
     let (client, _clock) = client_of(&scratch.0);
-    let embedder = client
-        .embedder(&entry(Operation::Embed, "bert-encoder", json!({})))
-        .unwrap();
+    let open = || client.embedder(&entry(Operation::Embed, "bert-encoder", json!({})));
+    let embedder = open().unwrap();
+    std::fs::rename(&weights, &elsewhere).unwrap();
+    let e = open().unwrap_err();
+    assert_eq!(e.kind(), Kind::Config);
+    assert!(e.message().contains("model.safetensors is missing"), "{e}");
     let call = || embedder.embed(EmbedRequest::texts(["a"]));
     let e = call().await.unwrap_err();
     assert_eq!(e.kind(), Kind::Config);
@@ -171,6 +173,16 @@ async fn a_missing_file_is_named_and_a_load_that_failed_is_tried_again() {
         e.message().contains("model.safetensors can't be used"),
         "{e}"
     );
+    assert!(e.message().contains("truncated"), "{e}");
+
+    std::fs::write(&weights, "version https://git-lfs.github.com/spec/v1\n").unwrap();
+    let e = call().await.unwrap_err();
+    assert!(e.message().contains("Git LFS"), "{e}");
+    for broken in ["", "1234", "12345678"] {
+        std::fs::write(&weights, broken).unwrap();
+        let e = call().await.unwrap_err();
+        assert!(e.message().contains("truncated"), "{broken}: {e}");
+    }
 
     std::fs::write(&weights, &whole).unwrap();
     assert_eq!(call().await.unwrap().len(), 1);
@@ -183,10 +195,7 @@ async fn a_missing_file_is_named_and_a_load_that_failed_is_tried_again() {
         "what is loaded stays loaded"
     );
     drop(embedder);
-    let again = client
-        .embedder(&entry(Operation::Embed, "bert-encoder", json!({})))
-        .unwrap();
-    let e = again.embed(EmbedRequest::texts(["a"])).await.unwrap_err();
+    let e = open().unwrap_err();
     assert!(e.message().contains("tokenizer.json is missing"), "{e}");
 }
 

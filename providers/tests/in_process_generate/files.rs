@@ -4,8 +4,8 @@ use std::path::Path;
 
 use antfly_providers::{Error, GenerateRequest, Kind};
 
-use crate::generator;
 use crate::tiny::{self, File, Meta, Random, Tensor};
+use crate::{client, entry, generator};
 
 /// The error of a first call: a file is opened then.
 async fn refusal(path: &Path) -> Error {
@@ -294,18 +294,12 @@ async fn a_folder_needs_exactly_one_file() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("in_process_folder");
     drop(std::fs::remove_dir_all(&folder));
     std::fs::create_dir_all(&folder).unwrap();
-    let error = generator(&folder)
-        .generate(GenerateRequest::prompt("hi"))
-        .await
-        .unwrap_err();
+    let error = client().generator(&entry(&folder)).unwrap_err();
     assert!(error.message().contains(".gguf"), "{error}");
     for name in ["a.gguf", "b.gguf"] {
         std::fs::write(folder.join(name), good().bytes()).unwrap();
     }
-    let error = generator(&folder)
-        .generate(GenerateRequest::prompt("hi"))
-        .await
-        .unwrap_err();
+    let error = client().generator(&entry(&folder)).unwrap_err();
     assert!(error.message().contains("model_path"), "{error}");
     std::fs::remove_file(folder.join("b.gguf")).unwrap();
     let mut request = GenerateRequest::prompt("hi");

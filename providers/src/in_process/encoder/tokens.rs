@@ -6,7 +6,7 @@ use tokenizers::utils::truncation::{
 };
 use tokenizers::{Encoding, PostProcessor as _, Tokenizer};
 
-use super::super::folder::Folder;
+use super::super::folder::{Folder, TOKENIZER};
 
 /// What becomes of an input that is too long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,14 +66,13 @@ pub(super) struct Texts {
 
 impl Texts {
     pub(super) fn load(folder: &Folder<'_>, longest: usize, lower_case: bool) -> Result<Self> {
-        const FILE: &str = "tokenizer.json";
-        let mut tokenizer =
-            Tokenizer::from_bytes(folder.bytes(FILE)?).map_err(|e| folder.bad(FILE, e))?;
+        let mut tokenizer = Tokenizer::from_bytes(folder.bytes(TOKENIZER)?)
+            .map_err(|e| folder.bad(TOKENIZER, e))?;
         // The file may carry whatever its last user set; the model's own maximum counts.
         tokenizer.with_padding(None);
         tokenizer
             .with_truncation(None)
-            .map_err(|e| folder.bad(FILE, e))?;
+            .map_err(|e| folder.bad(TOKENIZER, e))?;
         let texts = Texts {
             tokenizer,
             longest,
@@ -81,7 +80,7 @@ impl Texts {
         };
         if texts.added(true) >= longest {
             return Err(folder.bad(
-                FILE,
+                TOKENIZER,
                 format!("the model's maximum of {longest} tokens leaves no room for a text"),
             ));
         }

@@ -13,6 +13,8 @@ use serde::Deserialize;
 
 use super::super::folder::Folder;
 
+/// How a file begins that `git clone` leaves where Git LFS is not installed.
+const GIT_LFS: &[u8; 8] = b"version ";
 /// The largest header that is read, in bytes.
 const LARGEST_HEADER: u64 = 100 << 20;
 
@@ -158,10 +160,20 @@ fn header(path: &Path) -> Result<(File, Vec<(String, Place)>)> {
     let mut file = File::open(path).map_err(fail)?;
     let size = file.metadata().map_err(fail)?.len();
     let mut length = [0; 8];
+    if size < length.len() as u64 {
+        return Err(bad(path, format!("it has {size} bytes: it is truncated")));
+    }
     file.read_exact(&mut length).map_err(fail)?;
+    if &length == GIT_LFS {
+        let what = "it is a pointer of Git LFS and not the weights; fetch them with `git lfs pull`";
+        return Err(bad(path, what));
+    }
     let length = u64::from_le_bytes(length);
     if length > LARGEST_HEADER || length.saturating_add(8) > size {
-        return Err(bad(path, format!("its header claims {length} bytes")));
+        let what = format!(
+            "its header claims {length} bytes, the file has {size}; it is truncated or no safetensors file"
+        );
+        return Err(bad(path, what));
     }
     let mut json = vec![0; length as usize];
     file.read_exact(&mut json).map_err(fail)?;
@@ -203,7 +215,7 @@ fn header(path: &Path) -> Result<(File, Vec<(String, Place)>)> {
             _ => {
                 return Err(bad(
                     path,
-                    format!("its tensor {name} does not fit the file"),
+                    format!("its tensor {name} does not fit the file; it is truncated or broken"),
                 ));
             }
         }

@@ -25,6 +25,7 @@ use antfly_framework::generate::{GenerateRequest, StreamEvent};
 use super::admission::CancelFlag;
 
 pub(super) use options::{check_entry, check_request};
+pub(super) use run::file;
 
 /// The output cap where a request gives none, in tokens.
 pub(super) const DEFAULT_OUTPUT_CAP: u32 = 256;
@@ -46,5 +47,5 @@ pub(super) trait GenerateModel: fmt::Debug + Send + Sync {
 
 /// Loads the model in a folder (or a `.gguf` file). Blocks; runs on a thread of the model's queue.
 pub(super) fn load(path: &Path) -> Result<Arc<dyn GenerateModel>> {
-    Ok(Arc::new(run::Generator::load(&run::file(path)?)?))
+    Ok(Arc::new(run::Generator::load(&file(path)?)?))
 }

@@ -30,7 +30,10 @@ pub(super) struct Generator {
 }
 
 /// The one `.gguf` file of a folder, or the file itself.
-pub(super) fn file(path: &Path) -> Result<PathBuf> {
+///
+/// # Errors
+/// `config` naming the folder: there is none, or several.
+pub(in crate::in_process) fn file(path: &Path) -> Result<PathBuf> {
     if path.is_file() {
         return Ok(path.to_owned());
     }
