@@ -109,9 +109,27 @@ async fn an_endless_answer_is_not_read_to_its_end() {
     let instance = instance("the-role", endless);
     for env in [container(&agent), on(&instance)] {
         let e = refused(env, json!({})).await;
-        assert_eq!(e.kind(), Kind::Auth);
         assert!(e.message().contains("larger than 262144 bytes"), "{e}");
     }
+}
+
+#[tokio::test]
+async fn a_connection_that_breaks_at_the_instances_keys_is_tried_once_more() {
+    let models = models();
+    for broken in [Reply::reset(), Reply::close()] {
+        let loads = Loads::default();
+        let number = loads.clone();
+        let instance = instance("the-role", move || match number.next() {
+            1 => broken.clone(),
+            n => Reply::json(200, credentials(n, 3600)),
+        });
+        let embedder = embedder(&client(on(&instance)), &models, json!({}));
+        embedder.embed(texts()).await.unwrap();
+        assert_eq!(loads.count(), 2);
+    }
+    let instance = instance("the-role", Reply::reset);
+    let e = refused(on(&instance), json!({})).await;
+    assert_eq!(e.kind(), Kind::Transport);
 }
 
 #[tokio::test]

@@ -195,13 +195,10 @@ fn instance_error(error: imds::client::error::ImdsError) -> Error {
                 what,
             )
         }
-        ImdsError::IoError(_) | ImdsError::FailedToLoadToken(_) => (
+        // A connection that broke is "unexpected" to the SDK.
+        _ => (
             Kind::Transport,
             format!("the metadata service can't be asked: {}", causes(&error)),
-        ),
-        _ => (
-            Kind::Auth,
-            format!("the metadata service: {}", causes(&error)),
         ),
     };
     Error::new(kind, what)
