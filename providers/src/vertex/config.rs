@@ -12,7 +12,7 @@ use serde_json::Map;
 use super::credentials::Tokens;
 use super::place::Place;
 use super::wire::{Embedding, rank};
-use super::{Vertex, source};
+use super::{QUOTA_PROJECT, Vertex, source};
 use crate::google::generate::body;
 use crate::google::{DEFAULT_OUTPUT_CAP, GEMINI_MEDIA};
 
@@ -23,6 +23,7 @@ pub(super) fn resolve(setup: &Setup<'_>) -> Result<Arc<dyn Provider>> {
 
 pub(super) fn adapter(entry: &EntryConfig, env: &Env) -> Result<Vertex> {
     entry.refuse_fields_not_in(&["url", "project_id", "location", "credentials_path"])?;
+    refuse_quota_header(entry)?;
     let place = Place::of(entry, env)?;
     let mut embedding = Embedding::default();
     let mut rank_extra = Map::new();
@@ -77,6 +78,24 @@ pub(super) fn adapter(entry: &EntryConfig, env: &Env) -> Result<Vertex> {
         rank_field: entry.rerank.field.clone(),
         rank_extra,
     })
+}
+
+/// Whose quota pays is a part of the scope: it can't be said where the scope does not look.
+fn refuse_quota_header(entry: &EntryConfig) -> Result<()> {
+    let name = QUOTA_PROJECT;
+    let name = name.as_str();
+    if entry
+        .headers
+        .iter()
+        .any(|(header, _)| header.eq_ignore_ascii_case(name))
+    {
+        return Err(Error::config(
+            entry.field(&format!("headers.{name}")),
+            "this header belongs to the adapter; set GOOGLE_CLOUD_QUOTA_PROJECT in the environment, or quota_project_id in the \
+             credentials file",
+        ));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -116,13 +116,22 @@ fn a_metadata_host_that_is_none_is_refused() {
         json!({"provider": "vertex", "model": "m", "project_id": "p-1"}),
     )
     .unwrap();
-    let error = adapter(
-        &entry,
-        &Env::from_pairs([("GCE_METADATA_HOST", "h/path?x")]),
-    )
-    .unwrap_err();
-    assert!(
-        error.message().starts_with("GCE_METADATA_HOST: "),
-        "{error}"
-    );
+    for host in ["h/path?x", "http://h", "h:1:2", "h:99999"] {
+        let env = Env::from_pairs([("GCE_METADATA_HOST", host)]);
+        let error = adapter(&entry, &env).unwrap_err();
+        assert!(
+            error.message().starts_with("GCE_METADATA_HOST: "),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_header_that_would_change_whose_quota_pays_behind_the_scopes_back_is_refused() {
+    let fields = json!({"model": "m", "headers": {"X-Goog-User-Project": "other"}});
+    let error = open(Operation::Generate, fields).unwrap_err();
+    assert_eq!(error.kind(), Kind::Config);
+    let path = "w.headers.x-goog-user-project: ";
+    assert!(error.message().starts_with(path), "{error}");
+    assert!(error.message().contains("GOOGLE_CLOUD_QUOTA_PROJECT"));
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use antfly_framework::config::{EntryConfig, Env};
+use antfly_framework::http::Endpoint;
 use antfly_framework::secret::CredentialSource;
 use antfly_framework::{Error, Kind, Result};
 use serde_json::Value;
@@ -145,7 +146,7 @@ fn metadata(env: &Env) -> Result<Found> {
     }
     let host = host.unwrap_or_else(|| METADATA_HOST.to_owned());
     let fits = |c: char| c.is_ascii_alphanumeric() || ".-:[]".contains(c);
-    if !host.chars().all(fits) {
+    if !host.chars().all(fits) || Endpoint::parse(&format!("http://{host}")).is_err() {
         return Err(Error::config(
             METADATA_VARIABLE,
             "a host is allowed, with or without a port",

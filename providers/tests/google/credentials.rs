@@ -508,3 +508,25 @@ async fn k01_a_token_that_lives_for_a_second_is_replaced_when_it_is_wanted_again
     assert_ne!(bearers(&server)[1], "token-1");
     assert_eq!(generator.scope_snapshot().counters.admitted, 2);
 }
+
+#[tokio::test]
+async fn a_handle_is_built_without_any_connection() {
+    let google = Google::start();
+    let server = model();
+    let host = google.server.address().to_string();
+    let env = Env::from_pairs([("GCE_METADATA_HOST", host.as_str())]);
+    for file in [
+        google.user(),
+        google.service_account(),
+        google.federated(),
+        google.workforce_user(),
+        google.impersonated(&google.user()),
+    ] {
+        let fields = with_file(&google.file(&file), json!({}));
+        drop(vertex(&client_of(Env::empty()), &server, fields));
+    }
+    let generator = vertex(&client_of(env), &server, json!({"project_id": "p-1"}));
+    assert_eq!(server.connections() + google.server.connections(), 0);
+    generator.generate(ask()).await.unwrap();
+    assert_eq!((server.connections(), google.server.connections()), (1, 1));
+}
