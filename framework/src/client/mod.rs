@@ -88,7 +88,8 @@ struct Inner {
     transports: Transports,
 }
 
-/// What an entry comes to, as `check` shows it. Making one opens no connection and takes no lease.
+/// What an entry comes to, as `check` shows it. Making one opens no connection and takes no lease. Entries of one model in this process
+/// that are checked while it is kept must agree on the model's admission.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Checked {
@@ -106,6 +107,8 @@ pub struct Checked {
     pub policy: Policy,
     /// Of an embedder: what shapes its vectors, as a stable hash.
     pub fingerprint: Option<String>,
+    /// Keeps a model in this process, and so its admission, known to the next check.
+    _provider: Arc<dyn Provider>,
 }
 
 /// An entry that has been looked at whole, before anything is opened.
@@ -163,12 +166,14 @@ impl Client {
     /// What an entry comes to. Opens nothing.
     ///
     /// # Errors
-    /// `config` for a bad entry, `unsupported` when the provider has no such operation.
+    /// `config` for a bad entry, `unsupported` when the provider has no such operation, `policy_conflict` when a model in this process is
+    /// in use with another admission.
     pub fn check(&self, entry: &EntryConfig) -> Result<Checked> {
         let resolved = self.resolve(entry)?;
         let declared = resolved.provider.declare();
         // The transport is built too: a broken `ca_file` or `proxy` is a configuration error, found here.
         self.transport(entry, &resolved)?;
+        let provider = Arc::clone(&resolved.provider);
         Ok(Checked {
             entry: entry.path.clone(),
             provider: entry.provider.clone(),
@@ -178,6 +183,7 @@ impl Client {
             policy: resolved.policy,
             fingerprint: (entry.operation == Operation::Embed)
                 .then(|| crate::config::fingerprint(entry, &declared.identity.endpoint)),
+            _provider: provider,
         })
     }
 

@@ -142,6 +142,15 @@ async fn entries_of_one_model_share_its_queue_and_may_not_disagree_about_it() {
         .unwrap();
     // Once nobody holds it, it may be another.
     drop(one);
+    // A check holds it too, as long as what it found is kept: a document's entries are looked at together.
+    let checked = client
+        .check(&entry(Operation::Embed, "bert-encoder", with(1)))
+        .unwrap();
+    let e = client
+        .check(&entry(Operation::Rerank, "bert-encoder", with(2)))
+        .unwrap_err();
+    assert_eq!(e.kind(), Kind::PolicyConflict);
+    drop(checked);
     client
         .embedder(&entry(Operation::Embed, "bert-encoder", with(2)))
         .unwrap();
