@@ -1,6 +1,6 @@
 //! Faults that users of other clients met, replayed: one file a section of the table, one test (or more) a row.
 //!
-//! `tests/REPORTS.md` says which row is where, and why a row has no test.
+//! `tests/REPORTS.md` says which row is where, and why a row has no test; `tests/REPORTS_BY_ADAPTER.md`, for each adapter.
 
 #![forbid(unsafe_code)]
 // Helpers outside of `#[test]` functions unwrap as tests do.
@@ -17,3 +17,4 @@ mod h_embeddings;
 mod i_rerank;
 mod j_headers;
 mod support;
+mod table;
