@@ -9,6 +9,7 @@
 
 mod conformance;
 mod entry;
+mod fetched;
 mod linkage;
 mod models;
 mod running;

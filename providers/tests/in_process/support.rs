@@ -1,8 +1,6 @@
-//! A client on a clock of its own, entries, and where the models are.
+//! A client on a clock of its own, and entries.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::OnceLock;
 
 use antfly_framework::testing::ManualClock;
 use antfly_providers::{
@@ -10,26 +8,9 @@ use antfly_providers::{
 };
 use serde_json::{Value, json};
 
-pub(crate) const MINILM: &str = "all-MiniLM-L6-v2";
+pub(crate) use crate::fetched::models;
 
-/// The folder of models: what `examples/fetch-models.sh` prints, which fetches them when they are nowhere yet. Without them there
-/// is no test: this panics with what the script says.
-pub(crate) fn models() -> &'static Path {
-    static MODELS: OnceLock<PathBuf> = OnceLock::new();
-    MODELS.get_or_init(|| {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/fetch-models.sh");
-        let run = Command::new("bash").arg(&script).output();
-        let run = run.unwrap_or_else(|e| panic!("bash {}: {e}", script.display()));
-        assert!(
-            run.status.success(),
-            "these tests need the models that {} fetches, or ANTFLY_MODELS_DIR with them; it says:\n{}",
-            script.display(),
-            String::from_utf8_lossy(&run.stderr)
-        );
-        let root = String::from_utf8(run.stdout).unwrap();
-        PathBuf::from(root.trim())
-    })
-}
+pub(crate) const MINILM: &str = "all-MiniLM-L6-v2";
 
 /// A folder beside these tests.
 pub(crate) fn here(name: &str) -> PathBuf {

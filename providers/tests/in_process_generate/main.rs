@@ -7,8 +7,11 @@
 #![allow(clippy::unwrap_used)] // A test fails by panicking.
 
 mod answers;
+#[path = "../in_process/fetched.rs"]
+mod fetched;
 mod files;
 mod reference;
+#[allow(dead_code)] // The crate's own tests use the rest of it.
 mod tiny;
 
 use std::path::Path;

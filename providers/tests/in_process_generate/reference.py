@@ -6,29 +6,30 @@
 
 The small random models are written by the tests themselves, into target/tmp/in_process_generate.
 
-Prompt, tokens and text are llama.cpp's own: its template engine, its tokenizer, its arithmetic. It keeps scales and sums of activations,
-keys and values in half precision and adds in another order, so two runtimes may part where two tokens are nearly as likely. A chat is therefore cut before the first token whose
+Prompt, tokens and text are llama.cpp's own: its template engine, its tokenizer, its arithmetic. Both runtimes round activations to 8 bits,
+each in its own order, so they may part where two tokens are nearly as likely. A chat is therefore cut before the first token whose
 lead over the second is below MARGIN (difference of log-probabilities), and kept if at least LEAST tokens are left or it ended by itself.
+
+How much rounding does, measured with SmolLM2-135M-Instruct.Q4_1 against a pass in double precision over the same weights (dequantised by
+the gguf package), over the six likeliest tokens of some 350 places in twelve chats: llama.cpp's log-probabilities are off by 0.1 on average and by up to 1.07.
+"Who wrote Romeo and Juliet?" shows it: at its eleventh token the exact lead of " attributed" over " a" is 0.07; llama.cpp makes it 0.28, and the
+same pass with activations rounded to 8 bits makes it -0.30, so that the other token wins. Neither is a wrong reading of the file. The
+rule drops that chat: it is not clear for long enough.
 """
 import json, os, sys, time, urllib.error, urllib.request
 import xllamacpp as x
 
 MARGIN = float(sys.argv[2]) if len(sys.argv) > 2 else 0.5
-LEAST, MOST = 16, 40
+LEAST, MOST = 16, 18
 CHATS = [
-    [("user", "What is 2 + 2?"), ("assistant", "2 + 2 is 4."), ("user", "And 3 + 3?")],
+    [("system", "You add."), ("user", "What is 2 + 2?"), ("assistant", "2 + 2 is 4."), ("user", "And 3 + 3?")],
     [("user", "Who wrote Romeo and Juliet?")],
-    [("user", "Summarize: " + "The river rose in the night and the village moved to the hill. " * 24)],
     [("user", "Name the seven days of the week.")],
     [("user", "Count from 1 to 20, separated by commas.")],
-    [("user", "Repeat this sentence exactly: The old lighthouse keeper counted the ships that passed before midnight.")],
+    [("system", "You list."), ("user", "Name the twelve months of the year.")],
+    [("system", "You write code."), ("user", "A Python function that adds two numbers.")],
     [("system", "You repeat what the user says, word for word."), ("user", "Füße, Äpfel und Öl kosten 12,50 Euro.")],
-    [("user", "One, two, three, four, five. Continue."), ("assistant", "six, seven, eight, nine, ten."), ("user", "Continue.")],
-    [("user", "Write the letters of the English alphabet in order.")],
-    [("user", "Name the twelve months of the year.")],
-    [("user", "Repeat three times: hello world 😀")],
-    [("user", "  def add(a, b):\n      return a + b\n\nRepeat this\tcode.  ")],
-    [("user", "日本の首都はどこですか。")],
+    [("system", "Echo."), ("user", "  def add(a, b):\n      return a + b\n\nRepeat this\tcode. 日本の首都 😀  ")],
 ]
 
 
@@ -42,7 +43,7 @@ def fnv(path):
 
 def serve(path):
     p = x.CommonParams()
-    p.model.path, p.port, p.n_ctx, p.n_parallel, p.cpuparams.n_threads = path, 0, 2048, 1, 2
+    p.model.path, p.port, p.n_ctx, p.n_parallel, p.cpuparams.n_threads = path, 0, 2048, 1, 1
     p.use_jinja = True
     p.warmup = False
     server = x.Server(p)

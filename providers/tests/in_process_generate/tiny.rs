@@ -11,6 +11,7 @@ pub(crate) enum Meta {
     Text(String),
     Texts(Vec<String>),
     Ints(Vec<i32>),
+    Floats(Vec<f32>),
     /// A type's number and bytes that may be anything.
     Raw(u32, Vec<u8>),
 }
@@ -71,7 +72,7 @@ impl File {
                 Meta::F32(_) => 6,
                 Meta::Flag(_) => 7,
                 Meta::Text(_) => 8,
-                Meta::Texts(_) | Meta::Ints(_) => 9,
+                Meta::Texts(_) | Meta::Ints(_) | Meta::Floats(_) => 9,
                 Meta::Raw(kind, _) => *kind,
             };
             out.extend(kind.to_le_bytes());
@@ -87,6 +88,10 @@ impl File {
                 Meta::Ints(all) => {
                     list(&mut out, 5, all.len());
                     all.iter().for_each(|n| out.extend(n.to_le_bytes()));
+                }
+                Meta::Floats(all) => {
+                    list(&mut out, 6, all.len());
+                    all.iter().for_each(|x| out.extend(x.to_le_bytes()));
                 }
                 Meta::Raw(_, bytes) => out.extend(bytes),
             }
@@ -121,7 +126,8 @@ impl File {
 
 /// Bytes as a file of that name below the tests' own folder.
 pub(crate) fn write(name: &str, bytes: &[u8]) -> PathBuf {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("in_process_generate");
+    let root = option_env!("CARGO_TARGET_TMPDIR").map_or_else(std::env::temp_dir, PathBuf::from);
+    let folder = root.join("in_process_generate");
     std::fs::create_dir_all(&folder).unwrap();
     let path = folder.join(format!("{name}.gguf"));
     // Written aside and renamed: another test may read it at the same time.
@@ -321,6 +327,11 @@ fn blocks(
         6 => (22, 32, &[(0, 1.0 / 16.0)]),
         7 => (24, 32, &[(0, 1.0 / 16.0), (2, -1.0)]),
         8 => (34, 32, &[(0, 1.0 / 128.0)]),
+        10 => (84, 256, &[(80, 0.05), (82, 0.075)]),
+        11 => (110, 256, &[(108, 1.0 / 74.0)]),
+        12 => (144, 256, &[(0, 1.0 / 440.0), (2, 7.5 / 440.0)]),
+        13 => (176, 256, &[(0, 1.0 / 900.0), (2, 15.5 / 900.0)]),
+        14 => (210, 256, &[(208, 1.0 / 590.0)]),
         other => panic!("format {other}"),
     };
     for index in 0..columns * rows / numbers {
@@ -340,6 +351,12 @@ fn blocks(
         }
         let start = bytes.len();
         bytes.extend((0..block).map(|_| random.next() as u8));
+        if format == 14 {
+            // Smaller scales of its sixteens: else the scale of them all is no normal number in half precision.
+            for scale in &mut bytes[start + 192..start + 208] {
+                *scale = (scale.cast_signed() >> 2).cast_unsigned();
+            }
+        }
         for (at, scale) in halves {
             let x = scale * size * (1.0 + 0.25 * random.unit());
             bytes[start + at..start + at + 2].copy_from_slice(&half(x));

@@ -13,6 +13,10 @@ mod run;
 mod sample;
 mod template;
 mod text;
+#[cfg(test)]
+#[allow(dead_code)] // The tests of answers use the rest of it.
+#[path = "../../../tests/in_process_generate/tiny.rs"]
+mod tiny;
 mod tokenizer;
 
 use std::fmt;

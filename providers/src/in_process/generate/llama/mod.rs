@@ -3,4 +3,7 @@
 mod model;
 mod shape;
 
+#[cfg(test)]
+mod tests;
+
 pub(super) use model::Llama;
