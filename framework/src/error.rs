@@ -383,21 +383,17 @@ impl fmt::Display for Error {
         if let Some(status) = i.status {
             write!(f, " (status {status}")?;
             if let Some(code) = &i.code {
-                write!(f, ", code {code}")?;
+                f.write_str(", code ")?;
+                one_line(f, code, MAX_CODE_CHARS)?;
             }
             f.write_str(")")?;
         } else if let Some(code) = &i.code {
-            write!(f, " (code {code})")?;
+            f.write_str(" (code ")?;
+            one_line(f, code, MAX_CODE_CHARS)?;
+            f.write_str(")")?;
         }
         f.write_str(": ")?;
-        // One line, whatever a provider put into its message.
-        for c in i.message.chars() {
-            match c {
-                '\n' | '\r' | '\u{2028}' | '\u{2029}' | '\u{85}' => f.write_str(" ")?,
-                c if c.is_control() => f.write_str("\u{fffd}")?,
-                c => fmt::Write::write_char(f, c)?,
-            }
-        }
+        one_line(f, &i.message, usize::MAX)?;
         if let Some(wait) = i.retry_after {
             write!(f, "; retry after {wait:?}")?;
         }
@@ -406,6 +402,21 @@ impl fmt::Display for Error {
         }
         Ok(())
     }
+}
+
+/// The most characters of a provider's code that a line shows.
+const MAX_CODE_CHARS: usize = 120;
+
+/// One line, whatever a provider put into its words.
+fn one_line(f: &mut fmt::Formatter<'_>, text: &str, most: usize) -> fmt::Result {
+    for c in text.chars().take(most) {
+        match c {
+            '\n' | '\r' | '\u{2028}' | '\u{2029}' | '\u{85}' => f.write_str(" ")?,
+            c if c.is_control() => f.write_str("\u{fffd}")?,
+            c => fmt::Write::write_char(f, c)?,
+        }
+    }
+    Ok(())
 }
 
 impl fmt::Debug for Error {
@@ -433,5 +444,24 @@ impl fmt::Debug for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.0.source.as_deref().map(|e| e as _)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn display_is_one_line_whatever_a_provider_put_into_message_and_code() {
+        let shown = Error::new(Kind::Server, "a\nb\u{1b}[31m")
+            .with_status(500)
+            .with_code(format!("x\r\ny{}", "z".repeat(5000)))
+            .to_string();
+        assert!(
+            !shown.contains(|c: char| c.is_control()),
+            "{}",
+            shown.escape_debug()
+        );
+        assert!(shown.contains("code x  yzzz") && shown.len() < 300);
     }
 }
