@@ -399,3 +399,50 @@ async fn a_connection_is_used_again_after_a_whole_stream() {
         frames::CONTENT_TYPE
     );
 }
+
+#[tokio::test]
+async fn c13_several_tool_calls_of_one_stream_are_kept_apart() {
+    let start = |block: u32, id: &str| {
+        event(
+            "contentBlockStart",
+            json!({"contentBlockIndex": block, "start": {"toolUse": {"toolUseId": id, "name": "f"}}}),
+        )
+    };
+    let tool = |block: u32, input: &str| {
+        event(
+            "contentBlockDelta",
+            json!({"contentBlockIndex": block, "delta": {"toolUse": {"input": input}}}),
+        )
+    };
+    let frames = [
+        start(1, "t1"),
+        start(2, "t2"),
+        tool(1, "{\"a\""),
+        tool(2, "{\"b\": 2}"),
+        tool(1, ": 1}"),
+        stop("tool_use"),
+        usage(1, 1),
+    ];
+    let server = Server::start([reply(frames)]);
+    let generator = generator(&client(keys()), &server, json!({}));
+    let stream = generator.stream(ask()).await.unwrap();
+    let g = stream.collect_generation().await.unwrap();
+    let calls: Vec<_> = g
+        .tool_calls
+        .iter()
+        .map(|c| (c.id.as_str(), c.arguments.as_str()))
+        .collect();
+    assert_eq!(calls, [("t1", "{\"a\": 1}"), ("t2", "{\"b\": 2}")]);
+}
+
+#[tokio::test]
+async fn d09_a_stream_in_an_encoding_that_was_not_asked_for_is_an_error() {
+    let server =
+        Server::start([reply([text("a"), stop("end_turn")]).header("content-encoding", "gzip")]);
+    let generator = generator(&client(keys()), &server, json!({}));
+    let error = generator.stream(ask()).await.unwrap_err();
+    assert_eq!(error.kind(), Kind::InvalidResponse, "{error}");
+    assert!(error.message().contains("gzip"), "{error}");
+    assert_eq!(server.requests().len(), 1);
+    assert_eq!(generator.scope_snapshot().active, 0);
+}

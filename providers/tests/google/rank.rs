@@ -179,3 +179,24 @@ async fn of_a_json_document_the_field_is_ranked() {
         ["the text", documents[1], documents[2], documents[3]]
     );
 }
+
+#[tokio::test]
+async fn i12_a_document_the_server_refuses_is_told_and_not_tried_again() {
+    let told = json!({"error": {"code": 400, "status": "INVALID_ARGUMENT", "message": "records[1] is too long"}});
+    let server = Server::start([Reply::json(400, told)]);
+    let (reranker, _google) = open(&server, json!({}));
+    let error = reranker
+        .rerank(RerankRequest::new("q", ["a", "b"]))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (error.kind(), error.attempts()),
+        (Kind::InvalidRequest, 1),
+        "{error}"
+    );
+    assert!(
+        error.message().contains("records[1] is too long"),
+        "{error}"
+    );
+    assert_eq!(server.requests().len(), 1);
+}

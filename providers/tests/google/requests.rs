@@ -301,3 +301,20 @@ async fn a_token_budget_sends_the_cap_it_reserves() {
     let spent = generator.scope_snapshot().counters.tokens_admitted;
     assert_eq!(spent, sent.body.len() as u64 + 1024);
 }
+
+#[tokio::test]
+async fn j02_a_path_prefix_of_the_url_is_kept() {
+    for base in ["/a/b", "/a/b/"] {
+        let server = Server::start([Reply::json(200, fixture!("generate.json"))]);
+        let url = format!("{}{base}", server.url());
+        gemini(&client(), &server, json!({ "url": url }))
+            .generate(GenerateRequest::prompt("hi"))
+            .await
+            .unwrap();
+        let path = &server.requests()[0].path;
+        assert!(
+            path.starts_with("/a/b/") && path.ends_with("models/gemini-2.5-flash:generateContent"),
+            "{path}"
+        );
+    }
+}

@@ -146,3 +146,19 @@ fn an_engine_knows_the_models_whose_files_are_there() {
             .knows(Operation::Embed, "mpnet-encoder")
     );
 }
+
+#[test]
+fn g09_a_zero_in_admission_is_refused_by_name() {
+    for key in ["max_concurrency", "max_queue"] {
+        let json =
+            json!({"provider": "in_process", "model": "bert-encoder", "admission": { key: 0 }});
+        let e = antfly_providers::EntryConfig::from_json(Operation::Embed, "embedders.one", json)
+            .unwrap_err();
+        assert_eq!(e.kind(), Kind::Config);
+        assert!(
+            e.message()
+                .contains(&format!("embedders.one.admission.{key}")),
+            "{e}"
+        );
+    }
+}
