@@ -52,6 +52,7 @@ impl Avx2 {
 mod x86 {
     use std::arch::x86_64::{__m256, __m256i};
 
+    use pulp::NullaryFnOnce;
     use pulp::x86::V3;
 
     use super::super::half::RESCALE;
@@ -81,39 +82,10 @@ mod x86 {
                 scales: vec![0.0; count],
                 sums: vec![0.0; count],
             };
-            self.0.vectorize(
-                #[inline(always)]
-                || {
-                    let outs = acts
-                        .quants
-                        .iter_mut()
-                        .zip(&mut acts.scales)
-                        .zip(&mut acts.sums);
-                    for (block, ((quants, scale), sum)) in
-                        rows.as_chunks::<BLOCK>().0.iter().zip(outs)
-                    {
-                        let largest = block.iter().fold(0.0f32, |m, x| m.max(x.abs()));
-                        *scale = largest / 127.0;
-                        let inverse = if largest > 0.0 { 127.0 / largest } else { 0.0 };
-                        let mut bytes = [0u8; BLOCK];
-                        let mut total = 0i32;
-                        for (x, byte) in block.iter().zip(&mut bytes) {
-                            let q = (x * inverse + ROUND)
-                                .to_bits()
-                                .wrapping_sub(ROUND.to_bits());
-                            total = total.wrapping_add(q.cast_signed());
-                            *byte = q.to_le_bytes()[0];
-                        }
-                        for (four, word) in bytes.as_chunks::<4>().0.iter().zip(quants) {
-                            *word = i32::from_le_bytes(*four);
-                        }
-                        #[expect(clippy::cast_precision_loss, reason = "at most 32 * 127")]
-                        {
-                            *sum = *scale * total as f32;
-                        }
-                    }
-                },
-            );
+            self.0.vectorize(Quantise {
+                rows,
+                acts: &mut acts,
+            });
             acts
         }
 
@@ -127,27 +99,95 @@ mod x86 {
             tile: usize,
             out: &mut [f32],
         ) {
-            let v = self.0;
-            let width = out.len() / n.max(1);
-            v.vectorize(
-                #[inline(always)]
-                || {
-                    // A tile stays in the first cache while every row passes it.
-                    for at in (0..width).step_by(ROWS) {
-                        let tile = tile + at / ROWS;
-                        let mut row = 0;
-                        while row < n {
-                            let out = &mut out[row * width + at..];
-                            row += match n - row {
-                                1 => several::<1>(v, w, tile, acts, first + row, out, width),
-                                2 => several::<2>(v, w, tile, acts, first + row, out, width),
-                                3 => several::<3>(v, w, tile, acts, first + row, out, width),
-                                _ => several::<4>(v, w, tile, acts, first + row, out, width),
-                            };
-                        }
-                    }
-                },
-            );
+            self.0.vectorize(Product {
+                v: self.0,
+                w,
+                acts,
+                rows: (first, n),
+                tile,
+                out,
+            });
+        }
+    }
+
+    /// The work of [`V3Proof::multiply`]. A value with a method that is always inlined, and no closure: a closure is called through a
+    /// shim that is compiled without AVX2, and no instruction can be inlined into that.
+    struct Product<'a> {
+        v: V3,
+        w: &'a Tiles,
+        acts: &'a Acts,
+        rows: (usize, usize),
+        tile: usize,
+        out: &'a mut [f32],
+    }
+
+    impl NullaryFnOnce for Product<'_> {
+        type Output = ();
+
+        #[inline(always)]
+        fn call(self) {
+            let Product { v, w, acts, .. } = self;
+            let (first, n) = self.rows;
+            let width = self.out.len() / n.max(1);
+            // A tile stays in the first cache while every row passes it.
+            for at in (0..width).step_by(ROWS) {
+                let tile = self.tile + at / ROWS;
+                let mut row = 0;
+                while row < n {
+                    let out = &mut self.out[row * width + at..];
+                    row += match n - row {
+                        1 => several::<1>(v, w, tile, acts, first + row, out, width),
+                        2 => several::<2>(v, w, tile, acts, first + row, out, width),
+                        3 => several::<3>(v, w, tile, acts, first + row, out, width),
+                        _ => several::<4>(v, w, tile, acts, first + row, out, width),
+                    };
+                }
+            }
+        }
+    }
+
+    /// The work of [`V3Proof::quantise`].
+    struct Quantise<'a> {
+        rows: &'a [f32],
+        acts: &'a mut Acts,
+    }
+
+    impl NullaryFnOnce for Quantise<'_> {
+        type Output = ();
+
+        #[inline(always)]
+        fn call(self) {
+            let outs = self
+                .acts
+                .quants
+                .iter_mut()
+                .zip(&mut self.acts.scales)
+                .zip(&mut self.acts.sums);
+            for (block, ((quants, scale), sum)) in self.rows.as_chunks::<BLOCK>().0.iter().zip(outs)
+            {
+                let mut largest = 0.0f32;
+                for x in block {
+                    largest = largest.max(x.abs());
+                }
+                *scale = largest / 127.0;
+                let inverse = if largest > 0.0 { 127.0 / largest } else { 0.0 };
+                let mut bytes = [0u8; BLOCK];
+                let mut total = 0i32;
+                for (x, byte) in block.iter().zip(&mut bytes) {
+                    let q = (x * inverse + ROUND)
+                        .to_bits()
+                        .wrapping_sub(ROUND.to_bits());
+                    total = total.wrapping_add(q.cast_signed());
+                    *byte = q.to_le_bytes()[0];
+                }
+                for (four, word) in bytes.as_chunks::<4>().0.iter().zip(quants) {
+                    *word = i32::from_le_bytes(*four);
+                }
+                #[expect(clippy::cast_precision_loss, reason = "at most 32 * 127")]
+                {
+                    *sum = *scale * total as f32;
+                }
+            }
         }
     }
 
@@ -166,12 +206,14 @@ mod x86 {
         let quants = &w.quants[tile * w.blocks * per..][..w.blocks * per];
         let sums: [[f32; ROWS]; M] = match w.packing {
             Packing::Nibbles => {
-                columns(v, w, tile, acts, first, quants.as_chunks::<4>().0, nibbles)
+                columns::<M, 4, Nibbles>(v, w, tile, acts, first, quants.as_chunks().0)
             }
             Packing::Unsigned => {
-                columns(v, w, tile, acts, first, quants.as_chunks::<8>().0, unsigned)
+                columns::<M, 8, Unsigned>(v, w, tile, acts, first, quants.as_chunks().0)
             }
-            Packing::Signed => columns(v, w, tile, acts, first, quants.as_chunks::<8>().0, signed),
+            Packing::Signed => {
+                columns::<M, 8, Signed>(v, w, tile, acts, first, quants.as_chunks().0)
+            }
         };
         for (m, sums) in sums.iter().enumerate() {
             // The last tile may have fewer than eight rows.
@@ -181,27 +223,41 @@ mod x86 {
         M
     }
 
-    /// Sums over all blocks of a tile. `products` gives the whole-number sums of one block.
+    /// The whole-number sums of one block of `V` vectors. A trait, because a function handed over by name is called through a shim too.
+    trait Products<const V: usize> {
+        fn of<const M: usize>(v: V3, quants: &[[u8; 32]; V], acts: [&[i32; 8]; M]) -> [__m256i; M];
+    }
+
+    struct Nibbles;
+    struct Unsigned;
+    struct Signed;
+
+    /// Sums over all blocks of a tile.
     #[inline(always)]
-    fn columns<const M: usize, const V: usize>(
+    fn columns<const M: usize, const V: usize, P: Products<V>>(
         v: V3,
         w: &Tiles,
         tile: usize,
         acts: &Acts,
         first: usize,
         quants: &[[[u8; 32]; V]],
-        products: impl Fn(V3, &[[u8; 32]; V], [&[i32; 8]; M]) -> [__m256i; M],
     ) -> [[f32; ROWS]; M] {
         let scales = &w.scales[tile * w.blocks..][..w.blocks];
         let (minima, factor) = match &w.minimum {
             Minimum::Own(minima) => (Some(&minima[tile * w.blocks..][..w.blocks]), 0.0),
             Minimum::Scales(factor) => (None, *factor),
         };
-        let starts: [usize; M] = std::array::from_fn(|m| (first + m) * acts.blocks);
+        let mut starts = [0; M];
+        for (m, start) in starts.iter_mut().enumerate() {
+            *start = (first + m) * acts.blocks;
+        }
         let mut totals = [v.avx._mm256_setzero_ps(); M];
         for (block, (quants, scale)) in quants.iter().zip(scales).enumerate() {
-            let numbers = starts.map(|start| &acts.quants[start + block]);
-            let sums = products(v, quants, numbers);
+            let mut numbers = [&acts.quants[starts[0] + block]; M];
+            for (number, start) in numbers.iter_mut().zip(starts) {
+                *number = &acts.quants[start + block];
+            }
+            let sums = P::of(v, quants, numbers);
             let scale = halves(v, scale);
             let minimum = match minima {
                 Some(minima) => halves(v, &minima[block]),
@@ -217,7 +273,11 @@ mod x86 {
                 totals[m] = v.fma._mm256_fmadd_ps(minimum, sum, totals[m]);
             }
         }
-        totals.map(pulp::cast)
+        let mut sums = [[0.0; ROWS]; M];
+        for (sum, total) in sums.iter_mut().zip(totals) {
+            *sum = pulp::cast(total);
+        }
+        sums
     }
 
     #[inline(always)]
@@ -226,77 +286,78 @@ mod x86 {
     }
 
     /// Eight products of at most 2 * 15 * 127 stay within 16 bits.
-    #[inline(always)]
-    fn nibbles<const M: usize>(
-        v: V3,
-        quants: &[[u8; 32]; 4],
-        acts: [&[i32; 8]; M],
-    ) -> [__m256i; M] {
-        let low_half = v.avx._mm256_set1_epi8(15);
-        let mut sums = [v.avx._mm256_setzero_si256(); M];
-        for (i, both) in quants.iter().enumerate() {
-            let both: __m256i = pulp::cast(*both);
-            let low = v.avx2._mm256_and_si256(both, low_half);
-            let high = v
-                .avx2
-                ._mm256_and_si256(v.avx2._mm256_srli_epi16::<4>(both), low_half);
-            for m in 0..M {
-                let first = v
+    impl Products<4> for Nibbles {
+        #[inline(always)]
+        fn of<const M: usize>(v: V3, quants: &[[u8; 32]; 4], acts: [&[i32; 8]; M]) -> [__m256i; M] {
+            let low_half = v.avx._mm256_set1_epi8(15);
+            let mut sums = [v.avx._mm256_setzero_si256(); M];
+            for (i, both) in quants.iter().enumerate() {
+                let both: __m256i = pulp::cast(*both);
+                let low = v.avx2._mm256_and_si256(both, low_half);
+                let high = v
                     .avx2
-                    ._mm256_maddubs_epi16(low, v.avx._mm256_set1_epi32(acts[m][2 * i]));
-                let second = v
-                    .avx2
-                    ._mm256_maddubs_epi16(high, v.avx._mm256_set1_epi32(acts[m][2 * i + 1]));
-                sums[m] = v
-                    .avx2
-                    ._mm256_add_epi16(sums[m], v.avx2._mm256_add_epi16(first, second));
+                    ._mm256_and_si256(v.avx2._mm256_srli_epi16::<4>(both), low_half);
+                for m in 0..M {
+                    let first = v
+                        .avx2
+                        ._mm256_maddubs_epi16(low, v.avx._mm256_set1_epi32(acts[m][2 * i]));
+                    let second = v
+                        .avx2
+                        ._mm256_maddubs_epi16(high, v.avx._mm256_set1_epi32(acts[m][2 * i + 1]));
+                    sums[m] = v
+                        .avx2
+                        ._mm256_add_epi16(sums[m], v.avx2._mm256_add_epi16(first, second));
+                }
             }
+            for sum in &mut sums {
+                *sum = pairs(v, *sum);
+            }
+            sums
         }
-        sums.map(|sums| pairs(v, sums))
     }
 
     /// Four products of at most 2 * 31 * 127 stay within 16 bits.
-    #[inline(always)]
-    fn unsigned<const M: usize>(
-        v: V3,
-        quants: &[[u8; 32]; 8],
-        acts: [&[i32; 8]; M],
-    ) -> [__m256i; M] {
-        let mut totals = [v.avx._mm256_setzero_si256(); M];
-        for (half, quants) in quants.as_chunks::<4>().0.iter().enumerate() {
-            let mut sums = [v.avx._mm256_setzero_si256(); M];
-            for (i, numbers) in quants.iter().enumerate() {
-                let numbers: __m256i = pulp::cast(*numbers);
+    impl Products<8> for Unsigned {
+        #[inline(always)]
+        fn of<const M: usize>(v: V3, quants: &[[u8; 32]; 8], acts: [&[i32; 8]; M]) -> [__m256i; M] {
+            let mut totals = [v.avx._mm256_setzero_si256(); M];
+            for (half, quants) in quants.as_chunks::<4>().0.iter().enumerate() {
+                let mut sums = [v.avx._mm256_setzero_si256(); M];
+                for (i, numbers) in quants.iter().enumerate() {
+                    let numbers: __m256i = pulp::cast(*numbers);
+                    for m in 0..M {
+                        let act = v.avx._mm256_set1_epi32(acts[m][half * 4 + i]);
+                        sums[m] = v
+                            .avx2
+                            ._mm256_add_epi16(sums[m], v.avx2._mm256_maddubs_epi16(numbers, act));
+                    }
+                }
                 for m in 0..M {
-                    let act = v.avx._mm256_set1_epi32(acts[m][half * 4 + i]);
-                    sums[m] = v
-                        .avx2
-                        ._mm256_add_epi16(sums[m], v.avx2._mm256_maddubs_epi16(numbers, act));
+                    totals[m] = v.avx2._mm256_add_epi32(totals[m], pairs(v, sums[m]));
                 }
             }
-            for m in 0..M {
-                totals[m] = v.avx2._mm256_add_epi32(totals[m], pairs(v, sums[m]));
-            }
+            totals
         }
-        totals
     }
 
     /// Signed times signed: the sign moves to the other side. One product of at most 2 * 128 * 127 stays within 16 bits.
-    #[inline(always)]
-    fn signed<const M: usize>(v: V3, quants: &[[u8; 32]; 8], acts: [&[i32; 8]; M]) -> [__m256i; M] {
-        let mut totals = [v.avx._mm256_setzero_si256(); M];
-        for (i, numbers) in quants.iter().enumerate() {
-            let numbers: __m256i = pulp::cast(*numbers);
-            let size = v.avx2._mm256_abs_epi8(numbers);
-            for m in 0..M {
-                let act = v
-                    .avx2
-                    ._mm256_sign_epi8(v.avx._mm256_set1_epi32(acts[m][i]), numbers);
-                let products = v.avx2._mm256_maddubs_epi16(size, act);
-                totals[m] = v.avx2._mm256_add_epi32(totals[m], pairs(v, products));
+    impl Products<8> for Signed {
+        #[inline(always)]
+        fn of<const M: usize>(v: V3, quants: &[[u8; 32]; 8], acts: [&[i32; 8]; M]) -> [__m256i; M] {
+            let mut totals = [v.avx._mm256_setzero_si256(); M];
+            for (i, numbers) in quants.iter().enumerate() {
+                let numbers: __m256i = pulp::cast(*numbers);
+                let size = v.avx2._mm256_abs_epi8(numbers);
+                for m in 0..M {
+                    let act = v
+                        .avx2
+                        ._mm256_sign_epi8(v.avx._mm256_set1_epi32(acts[m][i]), numbers);
+                    let products = v.avx2._mm256_maddubs_epi16(size, act);
+                    totals[m] = v.avx2._mm256_add_epi32(totals[m], pairs(v, products));
+                }
             }
+            totals
         }
-        totals
     }
 
     #[inline(always)]
