@@ -1,7 +1,7 @@
 """Embeddings a second of all-MiniLM-L6-v2: this library, onnxruntime and sentence-transformers, in one run on the same cores.
 
-    python -m venv /tmp/compare && /tmp/compare/bin/pip install torch transformers sentence-transformers onnx onnxscript onnxruntime
-    ANTFLY_MODELS_DIR=... /tmp/compare/bin/python providers/benches/compare.py
+    python -m venv .venv && .venv/bin/pip install torch transformers sentence-transformers onnx onnxscript onnxruntime
+    ANTFLY_MODELS_DIR=... .venv/bin/python providers/benches/compare.py
 
 Each tokenizes and embeds the lines of texts.txt, one a call and 32 a call; every round runs all of them, so that what else the
 machine does falls on each. onnxruntime runs the same F32 weights with all its graph optimisations, padded to the longest text of a call

@@ -1,7 +1,7 @@
 """Makes what the tests of models compare with, by implementations that share no code with this project.
 
-    python -m venv /tmp/reference && /tmp/reference/bin/pip install torch transformers safetensors tokenizers
-    ANTFLY_MODELS_DIR=... /tmp/reference/bin/python providers/tests/in_process/reference.py
+    python -m venv .venv && .venv/bin/pip install torch transformers safetensors tokenizers
+    ANTFLY_MODELS_DIR=... .venv/bin/python providers/tests/in_process/reference.py
 
 - minilm.json, minilm.f32: vectors of all-MiniLM-L6-v2 (mean pooling, length 1, 256 tokens) by transformers and torch, for the texts of
   texts.json and two of 600 words that are made here. Little-endian f32, texts x 384.
