@@ -37,6 +37,13 @@ pub mod in_process;
 pub mod openai;
 #[cfg(any(feature = "openai", feature = "antfly"))]
 mod openai_wire;
+#[cfg(any(
+    feature = "openai",
+    feature = "antfly",
+    feature = "vertex",
+    feature = "gemini"
+))]
+mod refusal;
 #[cfg(feature = "vertex")]
 pub mod vertex;
 

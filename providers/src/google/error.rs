@@ -7,7 +7,8 @@ use antfly_framework::provider::Head;
 use antfly_framework::{Error, Kind};
 use serde_json::Value;
 
-use super::told::{Told, clip};
+use super::told::Told;
+use crate::refusal::{held_error, unparsed};
 
 /// One row: what is seen, what it means, and why.
 struct Row {
@@ -264,41 +265,7 @@ pub(crate) fn unreadable(head: &Head, body: &[u8], problem: impl std::fmt::Displ
     {
         return in_band(head, error);
     }
-    let media_type = match head.content_type() {
-        empty if empty.is_empty() => "no content type".to_owned(),
-        media_type => media_type,
-    };
-    let sample = String::from_utf8_lossy(&body[..body.len().min(SAMPLE_BYTES)]);
-    Error::new(
-        Kind::InvalidResponse,
-        format!(
-            "the answer (status {}, {media_type}) does not parse: {problem}; it begins {:?}",
-            head.status,
-            clip(&sample, SAMPLE_BYTES / 2),
-        ),
-    )
-    .with_status(head.status)
-}
-
-const SAMPLE_BYTES: usize = 400;
-
-/// The error object of a parsed answer, also of one wrapped in a list, which is how a stream that is no event stream comes.
-pub(crate) fn held_error(value: &Value) -> Option<&Value> {
-    let value = match value {
-        Value::Array(list) => list.first()?,
-        value => value,
-    };
-    value.get("error").filter(|error| is_error(error))
-}
-
-/// Whether a value under `error` tells of one.
-pub(crate) fn is_error(value: &Value) -> bool {
-    match value {
-        Value::Null | Value::Bool(false) => false,
-        Value::String(text) => !text.is_empty(),
-        Value::Object(fields) => !fields.is_empty(),
-        _ => true,
-    }
+    unparsed(head, body, problem)
 }
 
 fn look_up(told: &Told, status: Option<u16>) -> Option<(Kind, bool)> {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use antfly_framework::provider::{Head, parse_proto_duration};
 use serde_json::Value;
 
-/// The longest message that is kept.
-const MESSAGE_BYTES: usize = 4096;
+use crate::refusal::{MESSAGE_BYTES, clip, is_error, nothing_said, of_text};
+
 /// The longest code or id that is kept.
 const WORD_BYTES: usize = 128;
 
@@ -50,7 +50,7 @@ impl Told {
         {
             value = first;
         }
-        if let Some(error) = value.get("error").filter(|e| super::error::is_error(e)) {
+        if let Some(error) = value.get("error").filter(|e| is_error(e)) {
             value = error;
         }
         let said = match value {
@@ -134,48 +134,4 @@ fn is_daily(quota: &str) -> bool {
 fn word(value: Option<&Value>) -> Option<String> {
     let text = value?.as_str().filter(|text| !text.is_empty())?;
     Some(clip(text, WORD_BYTES))
-}
-
-/// A body that is not JSON: plain text as it is, a page only by its title.
-fn of_text(head: &Head, text: &str) -> String {
-    let text = text.trim();
-    if text.is_empty() {
-        return nothing_said(head);
-    }
-    if head.content_type() == "text/html" || text.starts_with('<') {
-        return match title(text) {
-            Some(title) => format!(
-                "an HTML page came instead of an answer: {}",
-                clip(title, 200)
-            ),
-            None => "an HTML page came instead of an answer".to_owned(),
-        };
-    }
-    clip(text, MESSAGE_BYTES)
-}
-
-fn title(page: &str) -> Option<&str> {
-    let lower = page.to_ascii_lowercase();
-    let from = lower.find("<title>")? + "<title>".len();
-    let to = from + lower.get(from..)?.find('<')?;
-    page.get(from..to)
-        .map(str::trim)
-        .filter(|title| !title.is_empty())
-}
-
-fn nothing_said(head: &Head) -> String {
-    format!(
-        "the provider answered status {} and did not say why",
-        head.status
-    )
-}
-
-/// At most `bytes` bytes of `text`, cut where a word ends: half a secret would not be recognised as one any more.
-pub(super) fn clip(text: &str, bytes: usize) -> String {
-    if text.len() <= bytes {
-        return text.to_owned();
-    }
-    let in_word = |c: char| c.is_alphanumeric() || "-_.+/~*=%".contains(c);
-    let cut = text[..text.floor_char_boundary(bytes)].trim_end_matches(in_word);
-    format!("{cut}...")
 }

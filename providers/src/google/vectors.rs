@@ -14,9 +14,10 @@ use serde::de::{
 };
 use serde_json::Value;
 
-use super::error::{in_band, is_error, unreadable};
+use super::error::{in_band, unreadable};
 use super::generate::WireUsage;
 use super::json::Count;
+use crate::refusal::is_error;
 
 /// The vectors of `inputs` inputs, in their order.
 pub(crate) fn decode(head: &Head, body: &[u8], inputs: usize) -> Result<Embeddings> {

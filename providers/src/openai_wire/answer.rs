@@ -5,9 +5,10 @@ use antfly_framework::provider::Head;
 use antfly_framework::{Error, Kind, Result};
 
 use super::chunk::{Call, Chunk, Turn};
-use super::error::{in_band, is_error, unreadable};
-use super::told::clip;
+use super::error::{in_band, unreadable};
 use super::usage::WireUsage;
+use crate::refusal::clip;
+use crate::refusal::is_error;
 
 /// Reads an answer. `request_id` is the one in the head.
 pub(crate) fn decode(head: &Head, body: &[u8], request_id: Option<String>) -> Result<Generation> {

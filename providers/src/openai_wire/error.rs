@@ -7,7 +7,8 @@ use antfly_framework::provider::Head;
 use antfly_framework::{Error, Kind};
 use serde_json::Value;
 
-use super::told::{Told, clip};
+use super::told::Told;
+use crate::refusal::{held_error, unparsed};
 
 /// One row: what is seen, what it means, and why.
 struct Row {
@@ -292,47 +293,11 @@ pub(crate) fn in_band(head: &Head, error: &Value) -> Error {
 /// An answer that does not parse: the error object it holds if there is one, else what came instead.
 pub(crate) fn unreadable(head: &Head, body: &[u8], problem: impl std::fmt::Display) -> Error {
     if let Ok(value) = serde_json::from_slice::<Value>(body)
-        && let Some(error) = holds_error(&value)
+        && let Some(error) = held_error(&value)
     {
         return in_band(head, error);
     }
-    let media_type = head.content_type();
-    let media_type = if media_type.is_empty() {
-        "no content type"
-    } else {
-        &media_type
-    };
-    let sample = String::from_utf8_lossy(&body[..body.len().min(SAMPLE_BYTES)]);
-    Error::new(
-        Kind::InvalidResponse,
-        format!(
-            "the answer (status {}, {media_type}) does not parse: {problem}; it begins {:?}",
-            head.status,
-            clip(&sample, SAMPLE_BYTES / 2),
-        ),
-    )
-    .with_status(head.status)
-}
-
-const SAMPLE_BYTES: usize = 400;
-
-/// The error object of a parsed answer, also of one wrapped in a list.
-fn holds_error(value: &Value) -> Option<&Value> {
-    let value = match value {
-        Value::Array(list) => list.first()?,
-        value => value,
-    };
-    value.get("error").filter(|error| is_error(error))
-}
-
-/// Whether a value under `error` tells of one: some servers always send the field.
-pub(crate) fn is_error(value: &Value) -> bool {
-    match value {
-        Value::Null | Value::Bool(false) => false,
-        Value::String(text) => !text.is_empty(),
-        Value::Object(fields) => !fields.is_empty(),
-        _ => true,
-    }
+    unparsed(head, body, problem)
 }
 
 fn look_up(told: &Told, status: Option<u16>) -> Option<(Kind, bool)> {

@@ -285,7 +285,7 @@ fn e01_what_does_not_parse_names_status_type_and_a_sample() {
 
 #[test]
 fn a_clipped_text_ends_between_words() {
-    use super::super::told::clip;
+    use crate::refusal::clip;
     assert_eq!(clip("short", 10), "short");
     assert_eq!(clip("bad key sk-1234567890", 14), "bad key ...");
 }

@@ -8,8 +8,9 @@ use serde_json::Value;
 use super::answer::{failed, refused, unspoken};
 use super::calls::Calls;
 use super::chunk::{Choice, Chunk, Turn};
-use super::error::{in_band, is_error, unreadable};
+use super::error::{in_band, unreadable};
 use super::usage::WireUsage;
+use crate::refusal::is_error;
 
 /// The state of one stream.
 #[derive(Debug)]

@@ -9,8 +9,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use antfly_framework::provider::Head;
 use serde_json::Value;
 
-/// The longest message that is kept.
-const MESSAGE_BYTES: usize = 4096;
+use crate::refusal::{MESSAGE_BYTES, clip, is_error, nothing_said, of_text};
+
 /// A body hint beyond this is taken for a mistake in its unit.
 const LONGEST_EPOCH_HINT: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -47,10 +47,7 @@ impl Told {
             value = first;
         }
         let outer = value;
-        if let Some(error) = value
-            .get("error")
-            .filter(|error| super::error::is_error(error))
-        {
+        if let Some(error) = value.get("error").filter(|error| is_error(error)) {
             value = error;
         }
         let of = |name: &str| word(value.get(name)).or_else(|| word(outer.get(name)));
@@ -138,53 +135,6 @@ fn with_param(message: String, error: &Value) -> String {
         }
         _ => message,
     }
-}
-
-/// A body that is not JSON: plain text as it is, a page only by its title.
-fn of_text(head: &Head, text: &str) -> String {
-    let text = text.trim();
-    if text.is_empty() {
-        return nothing_said(head);
-    }
-    if head.content_type() == "text/html" || text.starts_with('<') {
-        return match title(text) {
-            Some(title) => format!(
-                "an HTML page came instead of an answer: {}",
-                clip(title, 200)
-            ),
-            None => "an HTML page came instead of an answer".to_owned(),
-        };
-    }
-    clip(text, MESSAGE_BYTES)
-}
-
-fn title(page: &str) -> Option<&str> {
-    let lower = page.to_ascii_lowercase();
-    let from = lower.find("<title>")? + "<title>".len();
-    let to = from + lower.get(from..)?.find('<')?;
-    page.get(from..to)
-        .map(str::trim)
-        .filter(|title| !title.is_empty())
-}
-
-fn nothing_said(head: &Head) -> String {
-    format!(
-        "the provider answered status {} and did not say why",
-        head.status
-    )
-}
-
-/// At most `bytes` bytes of `text`, cut where a word ends: half a secret would not be recognised as one any more.
-pub(super) fn clip(text: &str, bytes: usize) -> String {
-    if text.len() <= bytes {
-        return text.to_owned();
-    }
-    let cut = text[..text.floor_char_boundary(bytes)].trim_end_matches(in_word);
-    format!("{cut}...")
-}
-
-fn in_word(c: char) -> bool {
-    c.is_alphanumeric() || "-_.+/~*=%".contains(c)
 }
 
 /// Google's `RetryInfo`, which its OpenAI-compatible endpoint sends as well.

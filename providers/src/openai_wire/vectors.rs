@@ -11,9 +11,10 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::cursor::{Cursor, Parsed, Str};
-use super::error::{in_band, is_error, unreadable};
+use super::error::{in_band, unreadable};
 use super::floats;
 use super::usage::WireUsage;
+use crate::refusal::is_error;
 
 /// The vectors of `inputs` texts.
 #[cfg(any(feature = "openai", test))]

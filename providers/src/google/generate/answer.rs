@@ -6,7 +6,8 @@ use antfly_framework::{Error, Kind, Result};
 
 use super::chunk::{Candidate, Chunk, Feedback, FunctionCall, WireUsage};
 use super::{call_id, finish};
-use crate::google::error::{in_band, is_error, unreadable};
+use crate::google::error::{in_band, unreadable};
+use crate::refusal::is_error;
 
 /// Reads an answer. `request_id` is the one in the head.
 pub(crate) fn decode(head: &Head, body: &[u8], request_id: Option<String>) -> Result<Generation> {

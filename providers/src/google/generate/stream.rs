@@ -6,7 +6,8 @@ use antfly_framework::{Error, Kind, Result};
 
 use super::chunk::{Candidate, Chunk, Part, WireUsage};
 use super::{answer, finish};
-use crate::google::error::{in_band, is_error, unreadable};
+use crate::google::error::{in_band, unreadable};
+use crate::refusal::is_error;
 
 /// The state of one stream.
 #[derive(Debug)]

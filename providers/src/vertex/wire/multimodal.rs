@@ -13,10 +13,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::Embedding;
-use crate::google::error::{in_band, is_error, unreadable};
+use crate::google::error::{in_band, unreadable};
 use crate::google::extra::Rules;
 use crate::google::json::Items;
 use crate::google::media::{inline, mime_of};
+use crate::refusal::is_error;
 
 /// What the body writes or owns.
 pub(super) const RULES: Rules = Rules {

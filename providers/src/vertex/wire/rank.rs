@@ -6,9 +6,10 @@ use antfly_framework::{Error, Kind, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::google::error::{in_band, is_error, unreadable};
+use crate::google::error::{in_band, unreadable};
 use crate::google::extra::Rules;
 use crate::google::json::{Items, Word};
+use crate::refusal::is_error;
 
 /// Records of one request.
 pub(in crate::vertex) const MAX_RECORDS: usize = 200;
