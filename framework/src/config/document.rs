@@ -1,7 +1,9 @@
 //! The whole document: named entries and where secrets are.
 
+use serde_json::Value;
+
 use super::entry::EntryConfig;
-use super::fields::{Fields, join};
+use super::fields::{Fields, join, shown};
 use super::tree::{self, Tree};
 use crate::error::{Error, Result};
 use crate::provider::Operation;
@@ -11,6 +13,9 @@ const SECTIONS: [(&str, Operation); 3] = [
     ("generators", Operation::Generate),
     ("rerankers", Operation::Rerank),
 ];
+
+/// Where editors look for the schema of a document. It says nothing about the document itself.
+const SCHEMA: &str = "$schema";
 
 /// A parsed document.
 #[derive(Clone, Debug, Default)]
@@ -56,10 +61,11 @@ impl Document {
     }
 
     fn from_value(
-        tree: Tree,
+        mut tree: Tree,
         bare: Option<Operation>,
         used: impl Fn(Operation, &str) -> bool,
     ) -> Result<Self> {
+        take_schema(&mut tree.value)?;
         let value = &tree.value;
         if value.get("provider").is_some() {
             let operation = bare.ok_or_else(|| {
@@ -75,7 +81,7 @@ impl Document {
             });
         }
         let top = Fields::of("", value)?;
-        top.only(&["embedders", "generators", "rerankers", "secrets"])?;
+        top.only(&["embedders", "generators", "rerankers", "secrets", SCHEMA])?;
         let mut document = Document::default();
         for (section, operation) in SECTIONS {
             let Some(entries) = top.object(section)? else {
@@ -114,5 +120,20 @@ impl Document {
         self.entries
             .iter()
             .filter(move |e| e.operation == operation)
+    }
+}
+
+/// Takes the schema's name out of a document, so that what remains is the same whether or not an editor is told of one. It is a
+/// key of the whole document: inside an entry it is as unknown as any other.
+fn take_schema(document: &mut Value) -> Result<()> {
+    match document.as_object_mut().and_then(|top| top.remove(SCHEMA)) {
+        None | Some(Value::Null | Value::String(_)) => Ok(()),
+        Some(other) => Err(Error::config(
+            SCHEMA,
+            format!(
+                "{} is not allowed; a text is: the schema's path or URL, which only editors read",
+                shown(&other)
+            ),
+        )),
     }
 }

@@ -14,7 +14,8 @@ use super::policy::KEYS;
 /// `rate_limit`), what a provider takes, and that 1.0 is no integer here, are the parser's alone.
 pub fn schema() -> Value {
     let entries = |of: &str| {
-        let each = json!({"$ref": format!("#/$defs/{of}")});
+        // The schema's name belongs to a document; an entry that is no document has none.
+        let each = json!({"$ref": format!("#/$defs/{of}"), "properties": {"$schema": false}});
         json!({"type": ["object", "null"], "propertyNames": {"minLength": 1}, "additionalProperties": each})
     };
     sorted(json!({
@@ -28,6 +29,7 @@ pub fn schema() -> Value {
         ]},
         "else": {
             "properties": {
+                "$schema": named(),
                 "embedders": entries("embedder"),
                 "generators": entries("generator"),
                 "rerankers": entries("reranker"),
@@ -61,8 +63,14 @@ fn sorted(value: Value) -> Value {
     }
 }
 
+fn named() -> Value {
+    json!({"type": ["string", "null"], "description": "This schema's path or URL, for editors; not read otherwise."})
+}
+
+/// An entry, alone as a document or under a name.
 fn entry(own: &[&str]) -> Value {
     let mut entry = object(COMMON.iter().chain(own).copied(), "");
+    entry["properties"]["$schema"] = named();
     entry["type"] = json!("object");
     entry["required"] = json!(["provider", "model"]);
     entry

@@ -55,6 +55,30 @@ fn an_unknown_section_is_refused_with_the_nearest_one() {
 }
 
 #[test]
+fn the_name_of_a_schema_is_a_text_and_changes_nothing() {
+    let entry = r#""embedders": {"a": {"provider": "p", "model": "m"}}"#;
+    let named = format!(r#"{{"$schema": "https://example.com/config.schema.json", {entry}}}"#);
+    let document = Document::parse(&named).unwrap();
+    let plain = Document::parse(&format!("{{{entry}}}")).unwrap();
+    assert_eq!(format!("{document:?}"), format!("{plain:?}"));
+    let message = refused(Document::parse(r#"{"$schema": ["x"], "embedders": {}}"#));
+    assert!(
+        message.starts_with(r#"$schema: ["x"] is not allowed; a text is"#),
+        "{message}"
+    );
+    for inside in [
+        r#"{"embedders": {"$schema": "x"}}"#,
+        r#"{"embedders": {"a": {"provider": "p", "model": "m", "$schema": "x"}}}"#,
+        r#"{"embedders": {"a": {"provider": "p", "model": "m", "rate_limit": {"$schema": "x"}}}}"#,
+        r#"{"secrets": {"$schema": "x"}}"#,
+        r#"{"$schema": "x", "$schema": "x"}"#,
+    ] {
+        let message = refused(Document::parse(inside));
+        assert!(message.contains("$schema: "), "{message}");
+    }
+}
+
+#[test]
 fn a_document_that_is_one_entry_is_taken_where_one_operation_is_needed() {
     let text = r#"{"provider": "openai", "model": "m", "rate_limit": {"burst": 0}}"#;
     let one = |text: &str| Document::parse_for(Operation::Embed, text, |_| true);

@@ -156,7 +156,8 @@ fn every_key_of_the_parser_is_in_the_schema_and_described() {
     let schema = schema();
     for (_, name, own) in OPERATIONS {
         let properties = schema["$defs"][name]["properties"].as_object().unwrap();
-        assert_eq!(properties.len(), COMMON.len() + own.len(), "{name}");
+        // And "$schema", for an entry that is the whole document.
+        assert_eq!(properties.len(), COMMON.len() + own.len() + 1, "{name}");
     }
 }
 
@@ -196,6 +197,35 @@ fn unknown_and_missing_keys_are_refused_by_both() {
             );
             assert!(!valid(&root, &root["$defs"][name], &bad), "{name}: {bad}");
         }
+    }
+}
+
+#[test]
+fn a_document_may_name_its_schema_and_an_entry_under_a_name_may_not() {
+    let root = schema();
+    let entry = json!({"provider": "p", "model": "m"});
+    for (name, good) in [
+        (json!("./config.schema.json"), true),
+        (json!(""), true),
+        (json!(null), true),
+        (json!(7), false),
+        (json!(["x"]), false),
+        (json!({"$ref": "x"}), false),
+    ] {
+        let mut document = json!({"embedders": {"docs": entry}});
+        document["$schema"] = name.clone();
+        let mut alone = entry.clone();
+        alone["$schema"] = name.clone();
+        let inside = json!({"embedders": {"docs": alone}});
+        assert_eq!(valid(&root, &root, &document), good, "{document}");
+        assert_eq!(valid(&root, &root, &alone), good, "{alone}");
+        assert!(!valid(&root, &root, &inside), "{inside}");
+        let parsed = crate::Document::parse(&document.to_string());
+        assert_eq!(parsed.is_ok(), good, "{document}: {parsed:?}");
+        let parsed = crate::Document::parse_for(Operation::Embed, &alone.to_string(), |_| true);
+        assert_eq!(parsed.is_ok(), good, "{alone}: {parsed:?}");
+        assert!(crate::Document::parse(&inside.to_string()).is_err());
+        assert!(EntryConfig::from_json(Operation::Embed, "", alone).is_err());
     }
 }
 
