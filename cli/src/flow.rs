@@ -130,16 +130,14 @@ impl Calls {
         timeout: Option<Duration>,
         stop: CancellationToken,
     ) -> Self {
+        let mut options = CallOptions::default().with_cancel(stop.clone());
+        options.timeout = timeout;
         Calls {
             slots: Arc::new(Semaphore::new(
                 concurrency.get().min(Semaphore::MAX_PERMITS),
             )),
             running: JoinSet::new(),
-            options: CallOptions {
-                timeout,
-                cancel: Some(stop.clone()),
-                ..CallOptions::default()
-            },
+            options,
             stop,
             panicked: Arc::default(),
         }

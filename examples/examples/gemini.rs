@@ -79,7 +79,7 @@ async fn main() -> Result<()> {
         .await?;
     say(&format!("generate: {}", answer.text));
 
-    let options = CallOptions::timeout(Duration::from_secs(5));
+    let options = CallOptions::default().with_timeout(Duration::from_secs(5));
     let error = writer
         .generate_with(GenerateRequest::prompt("again"), options)
         .await

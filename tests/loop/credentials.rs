@@ -122,7 +122,7 @@ async fn a_slow_credential_costs_the_deadline_and_no_quota() {
     );
     *world.gate.lock().unwrap() = Some(Gate::new());
     let embedder = client.embedder(&entry).unwrap();
-    let options = CallOptions::timeout(Duration::from_secs(2));
+    let options = CallOptions::default().with_timeout(Duration::from_secs(2));
     let e = drive(&clock, embedder.embed_with(texts(), options))
         .await
         .unwrap_err();

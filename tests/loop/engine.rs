@@ -66,7 +66,7 @@ async fn f15_a_wait_that_cannot_fit_the_deadline_fails_at_once_and_keeps_the_coo
     let start = clock.now();
     let call = embedder.embed_with(
         EmbedRequest::texts(["a"]),
-        CallOptions::timeout(Duration::from_secs(10)),
+        CallOptions::default().with_timeout(Duration::from_secs(10)),
     );
     let e = drive(&clock, call).await.unwrap_err();
     assert_eq!((e.kind(), e.attempts()), (Kind::RateLimited, 1));
@@ -86,7 +86,7 @@ async fn f07_a_wait_of_exactly_the_deadline_fits() {
     let embedder = client.embedder(&entry).unwrap();
     let call = embedder.embed_with(
         EmbedRequest::texts(["a"]),
-        CallOptions::timeout(Duration::from_secs(10)),
+        CallOptions::default().with_timeout(Duration::from_secs(10)),
     );
     drive(&clock, call).await.unwrap();
 }

@@ -345,7 +345,7 @@ async fn f14_cancellation_ends_the_wait_at_once() {
         let server = Server::start([limited().header("retry-after", "100")]);
         let generator = generator(&client, &server, json!({}));
         if in_line {
-            let options = CallOptions::timeout(secs(1));
+            let options = CallOptions::default().with_timeout(secs(1));
             generator.generate_with(ask(), options).await.unwrap_err();
         }
         let cancel = CancellationToken::new();

@@ -189,7 +189,7 @@ async fn g08_calls_that_time_out_leave_no_permit_behind() {
     let calls: Vec<_> = (0..20)
         .map(|_| {
             let generator = generator.clone();
-            let options = CallOptions::timeout(secs(5));
+            let options = CallOptions::default().with_timeout(secs(5));
             tokio::spawn(async move {
                 generator
                     .generate_with(GenerateRequest::prompt("silent"), options)

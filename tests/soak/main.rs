@@ -108,7 +108,8 @@ async fn caller(embedder: Embedder, generator: Generator, seed: u64, until: Inst
     let mut good = 0;
     while Instant::now() < until {
         let cancel = CancellationToken::new();
-        let options = CallOptions::timeout(Duration::from_millis(800 + dice.roll(3000)))
+        let options = CallOptions::default()
+            .with_timeout(Duration::from_millis(800 + dice.roll(3000)))
             .with_cancel(cancel.clone());
         let call = async {
             if dice.roll(2) == 0 {

@@ -280,12 +280,9 @@ async fn waiting_honours_the_requests_deadline_and_reserves_nothing() {
         let server = gated(std::slice::from_ref(&gate));
         let (caller, first) = occupied(&world, &server).await;
         let options = if by_timeout {
-            CallOptions::timeout(secs(5))
+            CallOptions::default().with_timeout(secs(5))
         } else {
-            CallOptions {
-                deadline: Some(world.clock.now().saturating_add(secs(5))),
-                ..CallOptions::default()
-            }
+            CallOptions::default().with_deadline(world.clock.now().saturating_add(secs(5)))
         };
         let late = caller.call_with(options);
         caller.queued(1).await;
@@ -343,12 +340,12 @@ async fn a_deadline_that_is_certain_not_to_be_met_fails_at_once() {
         let server = good();
         let caller = world.embedder(&server, json!({ "rate_limit": limits }));
         caller.once().await.unwrap();
-        let call = caller.call_with(CallOptions::timeout(secs(60) - nanos(1)));
+        let call = caller.call_with(CallOptions::default().with_timeout(secs(60) - nanos(1)));
         let error = refused(done(call).await);
         assert_eq!(error.kind(), Kind::DeadlineExceeded);
         assert_eq!(world.elapsed(), secs(0));
         // One that can be met is met: nothing was reserved by the other.
-        let call = caller.call_with(CallOptions::timeout(secs(61)));
+        let call = caller.call_with(CallOptions::default().with_timeout(secs(61)));
         caller.queued(1).await;
         world.clock.advance(secs(60));
         done(call).await.unwrap();
@@ -411,7 +408,7 @@ async fn completion_waits_honour_deadline_and_cancellation_too() {
     let caller = world.embedder(&server, limits);
     let first = caller.call();
     server.wait_for_requests(1).await;
-    let late = caller.call_with(CallOptions::timeout(secs(5)));
+    let late = caller.call_with(CallOptions::default().with_timeout(secs(5)));
     caller.queued(1).await;
     let cancel = CancellationToken::new();
     let gone = caller.call_with(CallOptions::default().with_cancel(cancel.clone()));

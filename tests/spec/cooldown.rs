@@ -146,7 +146,7 @@ async fn a_cooldown_that_reaches_past_the_deadline_fails_the_waiting_call_at_onc
     let caller = world.embedder(&server, more);
     let told = caller.call();
     server.wait_for_requests(1).await;
-    let hopeless = caller.call_with(CallOptions::timeout(secs(29)));
+    let hopeless = caller.call_with(CallOptions::default().with_timeout(secs(29)));
     caller.queued(1).await;
     gate.open();
     assert_eq!(refused(done(told).await).kind(), Kind::RateLimited);

@@ -392,7 +392,7 @@ async fn a_wait_for_tokens_honours_its_deadline() {
     let server = good();
     let caller = world.embedder(&server, budget(cost));
     caller.once().await.unwrap();
-    let hopeless = caller.call_with(CallOptions::timeout(secs(59)));
+    let hopeless = caller.call_with(CallOptions::default().with_timeout(secs(59)));
     assert_eq!(refused(done(hopeless).await).kind(), Kind::DeadlineExceeded);
     assert_eq!(world.elapsed(), secs(0));
     assert_eq!(reserved(&caller), cost as u64);

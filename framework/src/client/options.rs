@@ -8,7 +8,17 @@ use tokio_util::sync::CancellationToken;
 use crate::handle::Handle;
 
 /// Bounds and wishes of one call. The default: the entry's `timeout_ms`, no cancellation, no raw answer.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use antfly_framework::{CallOptions, CancellationToken};
+/// let stop = CancellationToken::new();
+/// let options = CallOptions::default()
+///     .with_timeout(Duration::from_secs(20))
+///     .with_cancel(stop.clone());
+/// ```
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct CallOptions {
     /// Time for the call in all: credentials, waits, attempts, backoff and body. Of a stream too, to its end.
     pub timeout: Option<Duration>,
@@ -21,12 +31,18 @@ pub struct CallOptions {
 }
 
 impl CallOptions {
-    /// A call with this much time.
-    pub fn timeout(timeout: Duration) -> Self {
-        CallOptions {
-            timeout: Some(timeout),
-            ..Self::default()
-        }
+    /// Gives the call this much time, from when it is made.
+    #[must_use]
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// Gives the call time until this instant of the client's clock.
+    #[must_use]
+    pub fn with_deadline(mut self, deadline: Instant) -> Self {
+        self.deadline = Some(deadline);
+        self
     }
 
     /// Adds a cancellation.

@@ -129,7 +129,10 @@ async fn f15_a_hint_beyond_the_deadline_fails_at_once_and_stays_for_the_scope() 
     let embedder = embedder(&client, &server, json!({}));
     let start = clock.now();
     let e = embedder
-        .embed_with(texts(), CallOptions::timeout(Duration::from_secs(10)))
+        .embed_with(
+            texts(),
+            CallOptions::default().with_timeout(Duration::from_secs(10)),
+        )
         .await
         .unwrap_err();
     assert_eq!(
@@ -224,8 +227,12 @@ async fn g08_calls_that_run_out_of_time_give_their_permits_back() {
         &server,
         json!({"rate_limit": {"max_concurrency": 2}}),
     );
-    let calls =
-        (0..6).map(|_| embedder.embed_with(texts(), CallOptions::timeout(Duration::from_secs(3))));
+    let calls = (0..6).map(|_| {
+        embedder.embed_with(
+            texts(),
+            CallOptions::default().with_timeout(Duration::from_secs(3)),
+        )
+    });
     let late = async {
         server.wait_for_requests(2).await;
         clock.advance(Duration::from_secs(3));

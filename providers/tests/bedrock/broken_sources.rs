@@ -56,7 +56,7 @@ fn halfway() -> Reply {
 
 /// Runs out of time once, and is served later.
 async fn recovers(embedder: Embedder) {
-    let within = |seconds| CallOptions::timeout(Duration::from_secs(seconds));
+    let within = |seconds| CallOptions::default().with_timeout(Duration::from_secs(seconds));
     let e = embedder.embed_with(texts(), within(1)).await.unwrap_err();
     assert_eq!(e.kind(), Kind::DeadlineExceeded);
     // Who joins the load that hangs may fail with it; who comes afterwards does not.

@@ -527,7 +527,7 @@ async fn a_broken_source_fails_its_calls_without_quota_and_recovers_by_itself() 
         let (client, clock) = manual(container(&agent));
         let embedder = embedder(&client, &models, json!({}));
         loop {
-            let options = CallOptions::timeout(Duration::from_secs(5));
+            let options = CallOptions::default().with_timeout(Duration::from_secs(5));
             let call = embedder.embed_with(texts(), options);
             let late = async {
                 // A caller of an endpoint that hangs runs out of time; the next one takes the load over.

@@ -296,7 +296,7 @@ async fn a_call_that_runs_out_of_time_leaves_its_fetch_to_the_next() {
         &server,
         with_file(&path, json!({})),
     );
-    let options = CallOptions::timeout(ms(100));
+    let options = CallOptions::default().with_timeout(ms(100));
     let error = soon(generator.generate_with(ask(), options))
         .await
         .unwrap_err();

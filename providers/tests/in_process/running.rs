@@ -81,7 +81,7 @@ async fn a_deadline_ends_the_wait_and_a_cancellation_too() {
     let mut first = Box::pin(embedder.embed(plenty(64)));
     begun(&mut first).await;
 
-    let options = CallOptions::timeout(Duration::from_secs(3));
+    let options = CallOptions::default().with_timeout(Duration::from_secs(3));
     let mut late = Box::pin(embedder.embed_with(EmbedRequest::texts(["a"]), options));
     begun(&mut late).await;
     let cancel = CancellationToken::new();

@@ -263,7 +263,7 @@ async fn a_stream_that_is_dropped_stops_its_run() {
     let answer = generator.generate(short).await.unwrap();
     assert_eq!(answer.text.len(), 3);
     // And so it is after a call that ran out of time.
-    let hurried = CallOptions::timeout(Duration::from_millis(50));
+    let hurried = CallOptions::default().with_timeout(Duration::from_millis(50));
     let error = generator.generate_with(request, hurried).await.unwrap_err();
     assert_eq!(error.kind(), Kind::DeadlineExceeded);
     generator

@@ -150,7 +150,7 @@ async fn deadline(cx: &Context) -> Verdict {
             let gate = Gate::new();
             let b = cx.bench(way, stage.extra(), stage.steps(cx, &gate)?)?;
             let permit = stage.arrange(&b)?;
-            let options = CallOptions::timeout(Duration::from_secs(40));
+            let options = CallOptions::default().with_timeout(Duration::from_secs(40));
             let mut call = std::pin::pin!(b.asker.ask(way, Ask::of(1).with(options)));
             stage.reached(&b, call.as_mut()).await?;
             b.clock.advance(Duration::from_millis(39_999));
@@ -220,7 +220,9 @@ async fn credential(cx: &Context) -> Verdict {
         let gate = Gate::new();
         let b = cx.bench_behind(Some(gate.clone()), way, json!({}), vec![])?;
         let token = CancellationToken::new();
-        let options = CallOptions::timeout(Duration::from_secs(40)).with_cancel(token.clone());
+        let options = CallOptions::default()
+            .with_timeout(Duration::from_secs(40))
+            .with_cancel(token.clone());
         let mut call = Box::pin(b.asker.ask(way, Ask::of(1).with(options)));
         b.until(call.as_mut(), "the credential is asked for", |b| {
             b.server.open_requests() >= 1
@@ -269,7 +271,9 @@ async fn stream(cx: &Context) -> Verdict {
             return skip("not a generator");
         };
         let token = CancellationToken::new();
-        let options = CallOptions::timeout(Duration::from_secs(25)).with_cancel(token.clone());
+        let options = CallOptions::default()
+            .with_timeout(Duration::from_secs(25))
+            .with_cancel(token.clone());
         let opened = b
             .drive(generator.stream_with(Ask::of(1).generate_request(), options))
             .await?;

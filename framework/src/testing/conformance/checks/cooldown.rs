@@ -159,7 +159,7 @@ async fn deadline(cx: &Context) -> Verdict {
         let told = wire.error(429, "slow down").header("retry-after", 15);
         let b = cx.bench(way, json!({}), vec![Step::Say(told)])?;
         let start = b.clock.now();
-        let ask = Ask::of(1).with(CallOptions::timeout(secs(10)));
+        let ask = Ask::of(1).with(CallOptions::default().with_timeout(secs(10)));
         // The clock stands still: a sleep would hang here and not pass for free.
         let told = b.stand_still(b.asker.ask(way, ask.clone())).await?;
         let e = refused("a wait past the deadline", Kind::RateLimited, told)?;
