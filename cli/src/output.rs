@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use antfly_framework::{Embeddings, Error};
+use antfly_framework::{Embeddings, Error, Phase};
 use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -57,6 +57,10 @@ impl Output {
             retry_after_ms: Option<u64>,
             #[serde(skip_serializing_if = "Option::is_none")]
             attempts: Option<u32>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            deadline_ms: Option<u64>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            phase: Option<&'static str>,
         }
         // Rounded up: a wait of this length must not be too short.
         let ms =
@@ -71,6 +75,8 @@ impl Output {
                 request_id: error.request_id(),
                 retry_after_ms: error.retry_after().map(ms),
                 attempts: Some(error.attempts()).filter(|n| *n > 0),
+                deadline_ms: error.deadline().map(ms),
+                phase: error.phase().map(Phase::as_str),
             },
         })
     }

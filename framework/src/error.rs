@@ -136,6 +136,66 @@ impl fmt::Display for Kind {
     }
 }
 
+/// What a call was at when its deadline ended it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Phase {
+    /// It waited for its turn under the scope's limits, or was certain to wait too long.
+    Admission,
+    /// It waited for a credential.
+    Credential,
+    /// Its request was on the way, and no answer had begun.
+    Sending,
+    /// The answer had begun.
+    Reading,
+    /// It waited before another try.
+    Backoff,
+    /// A model in this process was at it, or had it in its queue.
+    Running,
+}
+
+impl Phase {
+    /// Every phase, in the order of their declaration.
+    pub const ALL: [Phase; 6] = [
+        Phase::Admission,
+        Phase::Credential,
+        Phase::Sending,
+        Phase::Reading,
+        Phase::Backoff,
+        Phase::Running,
+    ];
+
+    /// The stable spelling, as the command line prints it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Phase::Admission => "admission",
+            Phase::Credential => "credential",
+            Phase::Sending => "sending",
+            Phase::Reading => "reading",
+            Phase::Backoff => "backoff",
+            Phase::Running => "running",
+        }
+    }
+
+    /// What a message says of it: "the deadline of 2s passed ...".
+    pub(crate) const fn during(self) -> &'static str {
+        match self {
+            Phase::Admission => "while waiting for admission",
+            Phase::Credential => "while waiting for a credential",
+            Phase::Sending => "while sending, before an answer began",
+            Phase::Reading => "while reading the answer",
+            Phase::Backoff => "while waiting before another try",
+            Phase::Running => "while the model in this process was at it",
+        }
+    }
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
 /// One failure: its [`Kind`], one line for people, and what is known about it.
 ///
 /// Cheap to move (one pointer). `Display` is one line; [`std::error::Error::source`] gives the cause where there is one.
@@ -146,6 +206,7 @@ struct Inner {
     message: String,
     retryable: bool,
     retry_after: Option<Duration>,
+    deadline: Option<(Duration, Phase)>,
     status: Option<u16>,
     code: Option<String>,
     request_id: Option<String>,
@@ -167,6 +228,7 @@ impl Error {
             message: message.into(),
             retryable: kind.default_retryable(),
             retry_after: None,
+            deadline: None,
             status: None,
             code: None,
             request_id: None,
@@ -204,6 +266,16 @@ impl Error {
     /// How long the provider (or the scope's cooldown) asks to wait.
     pub fn retry_after(&self) -> Option<Duration> {
         self.0.retry_after
+    }
+
+    /// Of a `deadline_exceeded`: how long the call was given, from when it was made to its deadline.
+    pub fn deadline(&self) -> Option<Duration> {
+        self.0.deadline.map(|(length, _)| length)
+    }
+
+    /// Of a `deadline_exceeded`: what the call was at when its time was over, or would have been over.
+    pub fn phase(&self) -> Option<Phase> {
+        self.0.deadline.map(|(_, phase)| phase)
     }
 
     /// The HTTP status of the last answer, if there was one.
@@ -267,6 +339,13 @@ impl Error {
     #[must_use]
     pub fn with_retry_after(mut self, wait: Duration) -> Self {
         self.0.retry_after = Some(wait);
+        self
+    }
+
+    /// Sets the length of the deadline that ended the call, and what the call was at.
+    #[must_use]
+    pub fn with_deadline(mut self, length: Duration, phase: Phase) -> Self {
+        self.0.deadline = Some((length, phase));
         self
     }
 
@@ -355,6 +434,7 @@ impl Error {
             message: i.message.clone(),
             retryable: i.retryable,
             retry_after: i.retry_after,
+            deadline: i.deadline,
             status: i.status,
             code: i.code.clone(),
             request_id: i.request_id.clone(),
@@ -427,6 +507,7 @@ impl fmt::Debug for Error {
             .field("message", &i.message)
             .field("retryable", &i.retryable)
             .field("retry_after", &i.retry_after)
+            .field("deadline", &i.deadline)
             .field("status", &i.status)
             .field("code", &i.code)
             .field("request_id", &i.request_id)

@@ -57,7 +57,7 @@ pub use client::{CallOptions, Checked, Client, ClientBuilder, Embedder, Generato
 pub use config::{Document, EntryConfig, Env};
 pub use content::{Media, MediaKind, MediaSource, MediaSupport, Part};
 pub use embed::{EmbedInput, EmbedPartResult, EmbedRequest, Embeddings, SparseVector};
-pub use error::{Error, Kind, Result};
+pub use error::{Error, Kind, Phase, Result};
 pub use generate::{
     Accumulator, FinishReason, GenerateRequest, GenerateStream, Generation, Message,
     ResponseFormat, Role, StreamEvent, Tool, ToolCall, ToolCallDelta, ToolChoice, Usage,

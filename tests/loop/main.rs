@@ -3,6 +3,7 @@
 #![allow(missing_docs)]
 
 mod credentials;
+mod deadlines;
 mod engine;
 mod http_route;
 mod local;

@@ -26,6 +26,10 @@ pub(crate) enum Answer {
     Expired,
     Status(u16),
     Stream(Vec<Result<StreamEvent>>),
+    /// No answer ever begins.
+    Never,
+    /// One begins and does not end.
+    HeadOnly,
 }
 
 /// The world of one test.
@@ -221,6 +225,11 @@ impl EngineProvider for Fake {
             Some(Answer::Expired) => Err(Error::new(Kind::Auth, "ExpiredToken")
                 .with_status(403)
                 .with_credential_expired()),
+            Some(Answer::Never) => futures::future::pending().await,
+            Some(Answer::HeadOnly) => {
+                attempt.heard(&head(200));
+                futures::future::pending().await
+            }
             Some(Answer::Stream(events)) => {
                 // The attempt rides on the stream, as the contract asks.
                 let stream = futures::stream::iter(events).map(move |e| {

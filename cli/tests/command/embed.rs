@@ -444,7 +444,12 @@ fn the_calls_deadline_is_the_command_lines() {
         &input(1),
     );
     assert_eq!(out.code, Some(1));
-    assert_eq!(out.lines()[0]["error"]["kind"], "deadline_exceeded");
+    let error = &out.lines()[0]["error"];
+    assert_eq!(error["kind"], "deadline_exceeded");
+    assert_eq!(
+        (&error["deadline_ms"], &error["phase"]),
+        (&json!(100), &json!("sending"))
+    );
 }
 
 #[test]

@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::Arc;
 
-use antfly_limiter::Instant;
 use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
 
 use super::events::{Events, HttpEvents, Source};
 use super::{Call, Held, Loaded, Outcome, with_hint};
+use crate::client::Bound;
 use crate::error::{Error, Kind, Result};
 use crate::generate::{GenerateRequest, GenerateStream, Generation, StreamEvent, ToolCallDelta};
 use crate::http::{ResponseBody, read_bounded, unexpected_body};
@@ -99,8 +99,8 @@ fn in_band(error: Error, head: &Head) -> Error {
 /// A streamed answer: delivered once its first item is there, so that an early failure is still the attempt's.
 pub(crate) struct Streamed<'a> {
     pub(crate) request: &'a GenerateRequest,
-    /// The caller's own deadline, which also covers what comes after the first item.
-    pub(crate) deadline: Option<Instant>,
+    /// The caller's own bound, which also covers what comes after the first item.
+    pub(crate) bound: Option<Bound>,
 }
 
 impl Deliver for Streamed<'_> {
@@ -173,7 +173,7 @@ impl Deliver for Streamed<'_> {
         }
         let call = Call::new(
             Arc::clone(&call.handle),
-            self.deadline.unwrap_or(Instant::MAX),
+            self.bound.unwrap_or(Bound::NONE),
             call.cancel.clone(),
         )
         .having_sent(held.number());

@@ -12,6 +12,7 @@ mod credential;
 mod deliver;
 mod events;
 mod observe;
+mod progress;
 mod redirect;
 pub(crate) mod retry_after;
 mod turnstile;
@@ -23,12 +24,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use antfly_limiter::{AdmitError, Claim, Instant, Permit};
+use antfly_limiter::{AdmitError, Claim, DeadlineCause, Instant, Permit};
 use http::HeaderMap;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, Span};
 
-use crate::error::{Error, Kind, Result};
+use crate::client::Bound;
+use crate::error::{Error, Kind, Phase, Result};
 use crate::handle::Handle;
 use crate::provider::{EngineProvider, Head, HttpProvider, Prepared, Reply, Route};
 
@@ -38,6 +40,7 @@ pub(crate) use credential::{CredentialCell, Loaded};
 pub(crate) use deliver::{Deliver, Incoming, Plain, Streamed, guard_local_stream};
 pub(crate) use observe::Held;
 pub use observe::{AttemptObserver, AttemptRecord, Outcome};
+use progress::Progress;
 pub(crate) use turnstile::{Ticket, Turnstile};
 
 /// The right to send one request, as an SDK route gets it. Can't be cloned or made; holds the permit until it is dropped.
@@ -45,6 +48,7 @@ pub struct Attempt {
     held: Arc<Held>,
     deadline: Instant,
     handle: Arc<Handle>,
+    progress: Progress,
 }
 
 impl Attempt {
@@ -60,6 +64,7 @@ impl Attempt {
 
     /// Tells the framework the head of the answer as soon as it is there: a 429's hint cools the scope before the body is read.
     pub fn heard(&self, head: &Head) {
+        self.progress.at(Phase::Reading);
         self.held.set_status(head.status);
         self.handle.heed_head(head);
     }
@@ -76,10 +81,12 @@ impl fmt::Debug for Attempt {
 /// One call (or one part of a split call): its bounds and what it has used.
 pub(crate) struct Call {
     pub(crate) handle: Arc<Handle>,
-    pub(crate) deadline: Instant,
+    pub(crate) bound: Bound,
     pub(crate) cancel: Option<CancellationToken>,
     /// Requests that left.
     sent: AtomicU32,
+    /// What it is at.
+    progress: Progress,
     /// What everything logged on the way belongs to. Names the call; never its content, never a secret.
     span: Span,
 }
@@ -104,9 +111,13 @@ impl From<Error> for Failure {
 impl Call {
     pub(crate) fn new(
         handle: Arc<Handle>,
-        deadline: Instant,
+        bound: Bound,
         cancel: Option<CancellationToken>,
     ) -> Self {
+        let first = match handle.provider.route() {
+            Route::Local(_) => Phase::Running,
+            Route::Http(_) | Route::Engine(_) => Phase::Admission,
+        };
         let span = tracing::debug_span!(
             "call",
             provider = %handle.entry.provider,
@@ -117,15 +128,17 @@ impl Call {
         );
         Call {
             handle,
-            deadline,
+            bound,
             cancel,
             sent: AtomicU32::new(0),
+            progress: Progress::new(first),
             span,
         }
     }
 
-    /// The same call, going on after `sent` requests have left.
+    /// The same call, going on with an answer after `sent` requests have left.
     fn having_sent(self, sent: u32) -> Self {
+        self.progress.at(Phase::Reading);
         self.sent.store(sent, Ordering::Relaxed);
         self
     }
@@ -137,7 +150,7 @@ impl Call {
         work: Pin<&mut impl Future<Output = Result<T>>>,
     ) -> Result<T> {
         let work = work.instrument(self.span.clone());
-        let timed = self.handle.time.timeout_at(self.deadline, work);
+        let timed = self.handle.time.timeout_at(self.bound.deadline, work);
         let done = match &self.cancel {
             Some(cancel) => match cancel.run_until_cancelled(timed).await {
                 Some(done) => done,
@@ -147,8 +160,15 @@ impl Call {
         };
         match done {
             Ok(result) => result.map_err(|e| self.name(e)),
-            Err(_) => Err(self.name(Error::new(Kind::DeadlineExceeded, "the deadline passed"))),
+            Err(_) => Err(self.name(self.late())),
         }
+    }
+
+    /// The deadline has passed, in the phase that the call is in.
+    fn late(&self) -> Error {
+        let (length, phase) = (self.bound.length, self.progress.now());
+        let message = format!("the deadline of {length:?} passed {}", phase.during());
+        Error::new(Kind::DeadlineExceeded, message).with_deadline(length, phase)
     }
 
     /// Sends `prepared` until `deliver` has an answer, or there is no use in trying.
@@ -201,11 +221,12 @@ impl Call {
             let wait = backoff::wait(retry, failures, &self.handle.jitter)
                 .max(error.retry_after().unwrap_or_default());
             let until = self.handle.time.now().saturating_add(wait);
-            if until > self.deadline {
+            if until > self.bound.deadline {
                 return Err(error);
             }
             held.set_outcome(Outcome::Retry);
             drop(held);
+            self.progress.at(Phase::Backoff);
             self.handle.time.sleep_until(until).await;
             last = Some(error);
         }
@@ -220,6 +241,7 @@ impl Call {
         ticket: &mut Option<Ticket>,
     ) -> Result<D::Output, Failure> {
         let handle = &*self.handle;
+        self.progress.at(Phase::Credential);
         let loaded = match &refused {
             Some(refused) => handle.credentials.replace(refused).await?,
             None => handle.credentials.get().await?,
@@ -261,10 +283,11 @@ impl Call {
     ) -> Result<(Loaded, Arc<Held>)> {
         let handle = &*self.handle;
         let cost = handle.provider.declare().cost.of(prepared);
-        let mut admission = handle.lease.admission(cost, Some(self.deadline));
+        let mut admission = handle.lease.admission(cost, Some(self.bound.deadline));
         // A key that was asked for just now, with no wait in between, is the store's word still.
         let mut just_asked = fresh && !loaded.is_hidden();
         loop {
+            self.progress.at(Phase::Admission);
             {
                 let mut ready = pin!(admission.ready());
                 // The first poll takes the place in the queue; only then may the call's next part ask for one.
@@ -279,8 +302,9 @@ impl Call {
                         ready.await
                     }
                 }
-                .map_err(|e| handle.refusal(e))?;
+                .map_err(|e| self.refusal(&e))?;
             }
+            self.progress.at(Phase::Credential);
             let mut not_after = loaded.not_after;
             if loaded.ask_again() && !just_asked {
                 let mut asked = pin!(handle.credentials.get());
@@ -300,7 +324,7 @@ impl Call {
                 }
                 Claim::Stale => loaded = handle.credentials.get().await?,
                 Claim::NotYet => {}
-                Claim::Refused(e) => return Err(handle.refusal(e)),
+                Claim::Refused(e) => return Err(self.refusal(&e)),
             }
         }
     }
@@ -354,6 +378,7 @@ impl Call {
             if stripped {
                 redirect::strip(&mut headers, &[&handle.headers, &authorization]);
             }
+            self.progress.at(Phase::Sending);
             let response = match transport.send(&url, headers, prepared.body.clone()).await {
                 Ok(response) => response,
                 Err(error) => {
@@ -363,6 +388,7 @@ impl Call {
                     return Err(fail(error, held, loaded));
                 }
             };
+            self.progress.at(Phase::Reading);
             let (parts, body) = response.into_parts();
             let head = Head {
                 status: parts.status.as_u16(),
@@ -403,9 +429,11 @@ impl Call {
     ) -> Result<D::Output, Failure> {
         let attempt = Attempt {
             held: Arc::clone(&held),
-            deadline: self.deadline,
+            deadline: self.bound.deadline,
             handle: Arc::clone(&self.handle),
+            progress: self.progress.clone(),
         };
+        self.progress.at(Phase::Sending);
         let loaded = loaded.clone();
         let incoming = match engine.send(prepared, &loaded.credential, attempt).await {
             Ok(Reply::Bytes(head, body)) => {
@@ -435,6 +463,7 @@ impl Call {
                 return Err(fail(error, held, loaded));
             }
         };
+        self.progress.at(Phase::Reading);
         self.deliver(deliver, incoming, held, loaded).await
     }
 
@@ -451,6 +480,41 @@ impl Call {
                 self.heed_error(&error);
                 Err(fail(error, held, loaded))
             }
+        }
+    }
+
+    /// A refused admission as the call's error.
+    fn refusal(&self, refused: &AdmitError) -> Error {
+        let (retry_after, cause) = match refused {
+            AdmitError::ExceedsBudget { cost, budget } => {
+                return Error::new(
+                    Kind::ExceedsTokenBudget,
+                    format!("one attempt costs {cost} tokens, tokens_per_minute allows {budget}"),
+                );
+            }
+            AdmitError::Deadline { retry_after, cause } => (*retry_after, Some(*cause)),
+            _ => (None, None),
+        };
+        let length = self.bound.length;
+        let what = match cause {
+            Some(DeadlineCause::Cooldown) => "the cooldown of the scope ends",
+            Some(DeadlineCause::CompletionDelay) => "the completion delay of the scope ends",
+            Some(DeadlineCause::Tokens) => "the token budget has room only",
+            Some(DeadlineCause::Requests) => "the request rate has room only",
+            _ => "admission comes only",
+        };
+        let message = match cause {
+            Some(DeadlineCause::Passed) => format!(
+                "the deadline of {length:?} passed {}",
+                Phase::Admission.during()
+            ),
+            _ => format!("{what} after the deadline of {length:?}"),
+        };
+        let error =
+            Error::new(Kind::DeadlineExceeded, message).with_deadline(length, Phase::Admission);
+        match retry_after {
+            Some(wait) => error.with_retry_after(wait),
+            None => error,
         }
     }
 
@@ -490,25 +554,5 @@ fn sendable(url: &url::Url) -> Result<()> {
             Kind::InvalidRequest,
             format!("the URL can't be requested: {e}"),
         )),
-    }
-}
-
-impl Handle {
-    /// A refused admission as the call's error.
-    fn refusal(&self, refused: AdmitError) -> Error {
-        match &refused {
-            AdmitError::ExceedsBudget { cost, budget } => Error::new(
-                Kind::ExceedsTokenBudget,
-                format!("one attempt costs {cost} tokens, tokens_per_minute allows {budget}"),
-            ),
-            AdmitError::Deadline { retry_after, .. } => {
-                let error = Error::new(Kind::DeadlineExceeded, refused.to_string());
-                match retry_after {
-                    Some(wait) => error.with_retry_after(*wait),
-                    None => error,
-                }
-            }
-            _ => Error::new(Kind::DeadlineExceeded, refused.to_string()),
-        }
     }
 }

@@ -105,11 +105,11 @@ impl Embedder {
         options: &'a CallOptions,
     ) -> impl futures::Stream<Item = EmbedPartResult> + 'a {
         // One deadline for the whole call, fixed now.
-        let deadline = options.deadline(&self.handle);
+        let bound = options.bound(&self.handle);
         let stile = Turnstile::new();
         futures::stream::iter(parts.into_iter().enumerate())
             .map(move |(number, part)| {
-                let call = Call::new(Arc::clone(&self.handle), deadline, options.cancel.clone());
+                let call = Call::new(Arc::clone(&self.handle), bound, options.cancel.clone());
                 let turn = stile.turn(number);
                 // Boxed: the buffer would else move a future of many kilobytes from hand to hand.
                 Box::pin(async move { self.part(codec, request, &call, part, Some(turn)).await })
@@ -193,7 +193,7 @@ impl Embedder {
     fn call(&self, options: &CallOptions) -> Call {
         Call::new(
             Arc::clone(&self.handle),
-            options.deadline(&self.handle),
+            options.bound(&self.handle),
             options.cancel.clone(),
         )
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
 
-use super::options::CallOptions;
+use super::options::{Bound, CallOptions};
 use super::plan;
 use crate::attempt::{Call, Plain, Streamed, Ticket, Turnstile, guard_local_stream};
 use crate::error::{Error, Kind, Result};
@@ -71,13 +71,13 @@ impl Generator {
         options: CallOptions,
     ) -> Result<GenerateStream> {
         let call = self.call(&options);
-        let own = options.own_deadline(&self.handle);
+        let own = options.own_bound(&self.handle);
         let request = self.checked(request).map_err(|e| call.name(e))?;
         if let Route::Local(local) = self.handle.provider.route() {
             let events = call.within(pin!(self.local_stream(local, request))).await?;
             let rest = Call::new(
                 Arc::clone(&self.handle),
-                own.unwrap_or(antfly_limiter::Instant::MAX),
+                own.unwrap_or(Bound::NONE),
                 options.cancel,
             );
             return Ok(guard_local_stream(events, rest));
@@ -85,7 +85,7 @@ impl Generator {
         let prepared = self.prepare(&request, true).map_err(|e| call.name(e))?;
         let deliver = Streamed {
             request: &request,
-            deadline: own,
+            bound: own,
         };
         call.within(pin!(call.run(&prepared, &deliver, None))).await
     }
@@ -103,11 +103,11 @@ impl Generator {
         requests: Vec<GenerateRequest>,
         options: CallOptions,
     ) -> Vec<Result<Generation>> {
-        let deadline = options.deadline(&self.handle);
+        let bound = options.bound(&self.handle);
         let stile = Turnstile::new();
         futures::stream::iter(requests.into_iter().enumerate())
             .map(|(number, request)| {
-                let call = Call::new(Arc::clone(&self.handle), deadline, options.cancel.clone());
+                let call = Call::new(Arc::clone(&self.handle), bound, options.cancel.clone());
                 let turn = stile.turn(number);
                 let raw = options.raw;
                 // Boxed: the buffer would else move a future of many kilobytes from hand to hand.
@@ -195,7 +195,7 @@ impl Generator {
     fn call(&self, options: &CallOptions) -> Call {
         Call::new(
             Arc::clone(&self.handle),
-            options.deadline(&self.handle),
+            options.bound(&self.handle),
             options.cancel.clone(),
         )
     }

@@ -51,6 +51,7 @@ mod reranker;
 pub use build::ClientBuilder;
 pub use embedder::Embedder;
 pub use generator::Generator;
+pub(crate) use options::Bound;
 pub use options::CallOptions;
 pub use reranker::Reranker;
 

@@ -59,20 +59,43 @@ impl CallOptions {
         self
     }
 
-    /// The caller's own deadline, if there is one.
-    pub(crate) fn own_deadline(&self, handle: &Handle) -> Option<Instant> {
-        let by_timeout = self
-            .timeout
-            .map(|timeout| handle.time.now().saturating_add(timeout));
-        match (by_timeout, self.deadline) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+    /// The caller's own bound, if there is one, from now.
+    pub(crate) fn own_bound(&self, handle: &Handle) -> Option<Bound> {
+        let now = handle.time.now();
+        let by_timeout = self.timeout.map(|timeout| now.saturating_add(timeout));
+        let deadline = match (by_timeout, self.deadline) {
+            (Some(a), Some(b)) => a.min(b),
+            (Some(one), None) | (None, Some(one)) => one,
+            (None, None) => return None,
+        };
+        Some(Bound {
+            deadline,
+            length: deadline.saturating_duration_since(now),
+        })
     }
 
-    /// The deadline of a call: the caller's, else the entry's.
-    pub(crate) fn deadline(&self, handle: &Handle) -> Instant {
-        self.own_deadline(handle)
-            .unwrap_or_else(|| handle.time.now().saturating_add(handle.entry.timeout))
+    /// The bound of a call: the caller's, else the entry's.
+    pub(crate) fn bound(&self, handle: &Handle) -> Bound {
+        self.own_bound(handle).unwrap_or_else(|| Bound {
+            deadline: handle.time.now().saturating_add(handle.entry.timeout),
+            length: handle.entry.timeout,
+        })
     }
+}
+
+/// The time of one call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bound {
+    /// When it is over.
+    pub(crate) deadline: Instant,
+    /// How long that was when the call was made: what an error says of it.
+    pub(crate) length: Duration,
+}
+
+impl Bound {
+    /// What follows the first item of a stream that the caller gave no deadline.
+    pub(crate) const NONE: Bound = Bound {
+        deadline: Instant::MAX,
+        length: Duration::MAX,
+    };
 }

@@ -42,7 +42,7 @@ impl Reranker {
         let handle = &self.handle;
         let call = Call::new(
             Arc::clone(handle),
-            options.deadline(handle),
+            options.bound(handle),
             options.cancel.clone(),
         );
         call.within(pin!(async {
