@@ -35,23 +35,31 @@ impl Wire for Antfly {
         ]
     }
 
+    fn expired(&self) -> Option<Reply> {
+        Some(Reply::json(401, json!({"error": "the token has expired"})))
+    }
+
     fn request_id_header(&self) -> Option<&'static str> {
         Some("x-request-id")
     }
 }
 
-#[test]
-fn the_antfly_reranker_conforms() {
-    let entry =
-        |server: &str| json!({"provider": "antfly", "model": "m", "url": server, "api_key": KEY});
+/// The key's source is `credential`; a literal one is in the entry.
+fn conforms(credential: &'static str) {
+    let literal = credential.starts_with("literal:");
+    let entry = move |server: &str| {
+        let key = literal.then_some(KEY);
+        json!({"provider": "antfly", "model": "m", "url": server, "api_key": key})
+    };
     Subject::new(antfly_reranker::PLUGIN, Operation::Rerank, entry)
-        .scope(|server| {
+        .environment(move |_| (!literal).then_some(("ANTFLY_INFERENCE_API_KEY", KEY)))
+        .scope(move |server| {
             vec![
                 ("provider", "antfly".to_owned()),
                 ("endpoint", format!("{server}/ai/v1")),
                 ("operation", "rerank".to_owned()),
                 ("model", "m".to_owned()),
-                ("credential", "literal:*".to_owned()),
+                ("credential", credential.to_owned()),
             ]
         })
         .media(MediaSupport::Kinds(&[
@@ -61,4 +69,14 @@ fn the_antfly_reranker_conforms() {
         ]))
         .check(Antfly)
         .assert();
+}
+
+#[test]
+fn the_antfly_reranker_conforms() {
+    conforms("literal:*");
+}
+
+#[test]
+fn the_antfly_reranker_conforms_with_a_key_from_the_environment() {
+    conforms("env:ANTFLY_INFERENCE_API_KEY");
 }

@@ -5,8 +5,8 @@ use antfly_framework::{Error, FinishReason, Kind, StreamEvent};
 use serde_json::{Value, json};
 
 use crate::support::{
-    ask, client, delta, every_split, finish, generator, manual, ms, own, read, says, secs, soon,
-    sse_answer, texts, until, until_alarm_in,
+    OPENAI_WIRE, ask, client, delta, every_split, finish, generator, manual, ms, own, read, says,
+    secs, soon, sse_answer, texts, through, until, until_alarm_in,
 };
 
 #[tokio::test]
@@ -81,29 +81,28 @@ async fn b03_nothing_after_the_end_mark_makes_an_error() {
         whole().event(&says("late")),
     ];
     let count = replies.len();
-    let server = Server::start(replies);
-    let generator = generator(&client(), &server, json!({}));
-    for number in 0..count {
-        let (events, error) = soon(read(&generator)).await;
-        assert!(error.is_none(), "{number}: {error:?}");
-        assert_eq!(texts(&events), ["one"], "{number}");
+    for provider in OPENAI_WIRE {
+        let server = Server::start(replies.clone());
+        let generator = generator(&client(), &server, through(provider));
+        for number in 0..count {
+            let (events, error) = soon(read(&generator)).await;
+            assert!(error.is_none(), "{provider}, {number}: {error:?}");
+            assert_eq!(texts(&events), ["one"], "{provider}, {number}");
+        }
+        let requests = server.requests().len();
+        assert_eq!(requests, count, "{provider}: one was asked for again");
     }
-    assert_eq!(
-        server.requests().len(),
-        count,
-        "something was asked for again"
-    );
 }
 
 /// Sends these frames after a delta and gives the error, which must end the stream.
-async fn after_a_delta(tail: &str) -> (Vec<StreamEvent>, Error) {
+async fn after_a_delta(provider: &str, tail: &str) -> (Vec<StreamEvent>, Error) {
     let server = Server::start([
         Reply::stream(200, "text/event-stream")
             .event(&says("one"))
             .chunk(tail.to_owned()),
         sse_answer("never asked for"),
     ]);
-    let (events, error) = read(&generator(&client(), &server, json!({}))).await;
+    let (events, error) = read(&generator(&client(), &server, through(provider))).await;
     assert_eq!(server.requests().len(), 1);
     let error = error.unwrap();
     assert_eq!(texts(&events), ["one"]);
@@ -113,17 +112,19 @@ async fn after_a_delta(tail: &str) -> (Vec<StreamEvent>, Error) {
 
 #[tokio::test]
 async fn b05_an_error_event_ends_the_stream_as_the_error_it_is() {
-    let tail = "event: error\ndata: {\"type\": \"error\", \"error\": {\"type\": \"overloaded_error\", \
-                \"message\": \"all is full\"}}\n\ndata: [DONE]\n\n";
-    let (_, error) = after_a_delta(tail).await;
-    assert_eq!(error.kind(), Kind::Overloaded);
-    assert!(error.message().contains("all is full"), "{error}");
-    // The same without the event's name, and as bare text.
-    let tail = "data: {\"type\": \"error\", \"error\": {\"type\": \"overloaded_error\", \"message\": \"all is full\"}}\n\n";
-    assert_eq!(after_a_delta(tail).await.1.kind(), Kind::Overloaded);
-    let (_, error) = after_a_delta("event: error\ndata: it broke\n\n").await;
-    assert_eq!(error.kind(), Kind::Server);
-    assert!(error.message().contains("it broke"), "{error}");
+    let data = "data: {\"type\": \"error\", \"error\": {\"type\": \"overloaded_error\", \"message\": \"all is full\"}}\n\n";
+    for provider in OPENAI_WIRE {
+        let named = format!("event: error\n{data}data: [DONE]\n\n");
+        let (_, error) = after_a_delta(provider, &named).await;
+        assert_eq!(error.kind(), Kind::Overloaded);
+        assert!(error.message().contains("all is full"), "{error}");
+        // The same without the event's name, and as bare text.
+        let (_, error) = after_a_delta(provider, data).await;
+        assert_eq!(error.kind(), Kind::Overloaded);
+        let (_, error) = after_a_delta(provider, "event: error\ndata: it broke\n\n").await;
+        assert_eq!(error.kind(), Kind::Server);
+        assert!(error.message().contains("it broke"), "{error}");
+    }
 }
 
 #[tokio::test]
@@ -147,36 +148,42 @@ async fn b08_finish_reason_error_is_an_error() {
         "error": {"code": 502, "message": "upstream went away"},
         "choices": [{"index": 0, "delta": {"content": ""}, "finish_reason": "error"}],
     });
-    let (events, error) = after_a_delta(&format!("data: {chunk}\n\ndata: [DONE]\n\n")).await;
-    assert!(
-        !events
-            .iter()
-            .any(|e| matches!(e, StreamEvent::Finish { .. }))
-    );
-    assert_eq!((error.kind(), error.code()), (Kind::Server, Some("502")));
-    assert!(error.message().contains("upstream went away"));
-    // Without the object, and with the object inside the choice.
-    let tail = format!("data: {}\n\ndata: [DONE]\n\n", finish("error"));
-    assert_eq!(after_a_delta(&tail).await.1.kind(), Kind::Server);
-    let chunk =
+    let bare = finish("error");
+    let within =
         json!({"choices": [{"index": 0, "delta": {}, "error": {"code": 429, "message": "slow"}}]});
-    let (_, error) = after_a_delta(&format!("data: {chunk}\n\ndata: [DONE]\n\n")).await;
-    assert_eq!(error.kind(), Kind::RateLimited);
+    let tail = |chunk: &str| format!("data: {chunk}\n\ndata: [DONE]\n\n");
+    for provider in OPENAI_WIRE {
+        let (events, error) = after_a_delta(provider, &tail(&chunk.to_string())).await;
+        assert!(
+            !events
+                .iter()
+                .any(|e| matches!(e, StreamEvent::Finish { .. }))
+        );
+        assert_eq!((error.kind(), error.code()), (Kind::Server, Some("502")));
+        assert!(error.message().contains("upstream went away"));
+        // Without the object, and with the object inside the choice.
+        let (_, error) = after_a_delta(provider, &tail(&bare)).await;
+        assert_eq!(error.kind(), Kind::Server);
+        let (_, error) = after_a_delta(provider, &tail(&within.to_string())).await;
+        assert_eq!(error.kind(), Kind::RateLimited);
+    }
 }
 
 #[tokio::test]
 async fn b08_tool_arguments_before_the_error_are_not_handed_out_as_complete() {
     let call = json!({"tool_calls": [{"index": 0, "id": "t", "function": {"name": "f", "arguments": "{\"a\":"}}]});
-    let server = Server::start([Reply::sse([
+    let server = Server::always(Reply::sse([
         delta(call),
         json!({"error": {"code": 502, "message": "gone"}, "choices": [{"index": 0, "delta": {}, "finish_reason": "error"}]})
             .to_string(),
         "[DONE]".to_owned(),
-    ])]);
-    let generator = generator(&client(), &server, json!({}));
-    let stream = generator.stream(ask()).await.unwrap();
-    let error = stream.collect_generation().await.unwrap_err();
-    assert_eq!(error.kind(), Kind::Server);
+    ]));
+    for provider in OPENAI_WIRE {
+        let generator = generator(&client(), &server, through(provider));
+        let stream = generator.stream(ask()).await.unwrap();
+        let error = stream.collect_generation().await.unwrap_err();
+        assert_eq!(error.kind(), Kind::Server, "{provider}");
+    }
 }
 
 fn limited() -> Value {

@@ -4,7 +4,9 @@ use antfly_framework::testing::{Reply, Server};
 use antfly_framework::{FinishReason, Kind, StreamEvent, ToolCall, Usage};
 use serde_json::{Value, json};
 
-use crate::support::{ask, client, delta, every_split, finish, generator, read, says, texts};
+use crate::support::{
+    OPENAI_WIRE, ask, client, delta, every_split, finish, generator, read, says, texts, through,
+};
 
 fn usage() -> Usage {
     Usage {
@@ -50,16 +52,18 @@ async fn c01_usage_beside_a_choice_and_null_usage_are_read_as_well() {
     let last = counted(serde_json::from_str(&finish("stop")).unwrap());
     let mut first: Value = serde_json::from_str(&says("one")).unwrap();
     first["usage"] = Value::Null;
-    let server = Server::start([Reply::sse([
+    let server = Server::always(Reply::sse([
         first.to_string(),
         last.to_string(),
         "[DONE]".to_owned(),
-    ])]);
-    let generator = generator(&client(), &server, json!({}));
-    let stream = generator.stream(ask()).await.unwrap();
-    let generation = stream.collect_generation().await.unwrap();
-    assert_eq!(generation.text, "one");
-    assert_eq!(generation.usage, Some(usage()));
+    ]));
+    for provider in OPENAI_WIRE {
+        let generator = generator(&client(), &server, through(provider));
+        let stream = generator.stream(ask()).await.unwrap();
+        let generation = stream.collect_generation().await.unwrap();
+        assert_eq!(generation.text, "one", "{provider}");
+        assert_eq!(generation.usage, Some(usage()), "{provider}");
+    }
 }
 
 #[tokio::test]
@@ -79,7 +83,7 @@ async fn c02_a_first_chunk_without_choices_is_ignored() {
 
 #[tokio::test]
 async fn c02_role_only_empty_and_null_deltas_yield_nothing() {
-    let server = Server::start([Reply::sse([
+    let server = Server::always(Reply::sse([
         delta(json!({"role": "assistant"})),
         delta(json!({"content": ""})),
         delta(json!({"content": null, "tool_calls": null, "refusal": null})),
@@ -88,29 +92,37 @@ async fn c02_role_only_empty_and_null_deltas_yield_nothing() {
         says("one"),
         finish("stop"),
         "[DONE]".to_owned(),
-    ])]);
-    let (events, error) = read(&generator(&client(), &server, json!({}))).await;
-    assert!(error.is_none(), "{error:?}");
-    assert_eq!(texts(&events), ["one"]);
-    assert!(
-        events
-            .iter()
-            .all(|e| !matches!(e, StreamEvent::ToolCall(_) | StreamEvent::Reasoning(_)))
-    );
+    ]));
+    for provider in OPENAI_WIRE {
+        let (events, error) = read(&generator(&client(), &server, through(provider))).await;
+        assert!(error.is_none(), "{provider}: {error:?}");
+        assert_eq!(texts(&events), ["one"], "{provider}");
+        assert!(
+            events
+                .iter()
+                .all(|e| !matches!(e, StreamEvent::ToolCall(_) | StreamEvent::Reasoning(_)))
+        );
+    }
 }
 
+/// What becomes of these chunks, the same through each adapter.
 async fn calls(chunks: Vec<Value>) -> Vec<ToolCall> {
     let mut events: Vec<String> = chunks
         .into_iter()
         .map(|calls| delta(json!({"tool_calls": calls})))
         .collect();
     events.extend([finish("tool_calls"), "[DONE]".to_owned()]);
-    let server = Server::start([Reply::sse(events)]);
-    let generator = generator(&client(), &server, json!({}));
-    let stream = generator.stream(ask()).await.unwrap();
-    let generation = stream.collect_generation().await.unwrap();
-    assert_eq!(generation.finish_reason, Some(FinishReason::ToolCalls));
-    generation.tool_calls
+    let server = Server::always(Reply::sse(events));
+    let mut seen = Vec::new();
+    for provider in OPENAI_WIRE {
+        let generator = generator(&client(), &server, through(provider));
+        let stream = generator.stream(ask()).await.unwrap();
+        let generation = stream.collect_generation().await.unwrap();
+        assert_eq!(generation.finish_reason, Some(FinishReason::ToolCalls));
+        seen.push(generation.tool_calls);
+    }
+    assert!(seen.iter().all(|calls| *calls == seen[0]), "{seen:?}");
+    seen.swap_remove(0)
 }
 
 fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
@@ -202,16 +214,18 @@ async fn c08_a_stream_of_null_choices_is_an_error_too() {
 #[tokio::test]
 async fn c09_refused_content_is_told_as_such_and_not_retried() {
     let body = json!({"error": {"code": "content_filter", "message": "the prompt was blocked"}});
-    let server = Server::always(Reply::json(400, body));
-    let generator = generator(&client(), &server, json!({}));
-    for error in [
-        generator.generate(ask()).await.unwrap_err(),
-        generator.stream(ask()).await.unwrap_err(),
-    ] {
-        assert_eq!(error.kind(), Kind::ContentBlocked);
-        assert!(error.message().contains("the prompt was blocked"));
+    for provider in OPENAI_WIRE {
+        let server = Server::always(Reply::json(400, &body));
+        let generator = generator(&client(), &server, through(provider));
+        for error in [
+            generator.generate(ask()).await.unwrap_err(),
+            generator.stream(ask()).await.unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), Kind::ContentBlocked, "{provider}");
+            assert!(error.message().contains("the prompt was blocked"));
+        }
+        assert_eq!(server.requests().len(), 2, "{provider}");
     }
-    assert_eq!(server.requests().len(), 2);
 }
 
 #[tokio::test]
@@ -219,13 +233,15 @@ async fn c09_an_answer_cut_by_the_filter_keeps_its_reason_and_usage() {
     let body =
         counted(json!({"id": "c1", "choices": [{"index": 0, "finish_reason": "content_filter"}]}));
     let server = Server::always(Reply::json(200, body));
-    let generation = generator(&client(), &server, json!({}))
-        .generate(ask())
-        .await
-        .unwrap();
-    assert_eq!(generation.finish_reason, Some(FinishReason::ContentFilter));
-    assert_eq!(generation.usage, Some(usage()));
-    assert_eq!(generation.text, "");
+    for provider in OPENAI_WIRE {
+        let generation = generator(&client(), &server, through(provider))
+            .generate(ask())
+            .await
+            .unwrap();
+        assert_eq!(generation.finish_reason, Some(FinishReason::ContentFilter));
+        assert_eq!(generation.usage, Some(usage()), "{provider}");
+        assert_eq!(generation.text, "", "{provider}");
+    }
 }
 
 #[tokio::test]
@@ -283,13 +299,15 @@ async fn c13_a_plain_answer_keeps_all_its_calls_too() {
         {"id": "t2", "type": "function", "function": {"name": "g", "arguments": "{}"}},
     ]}}]});
     let server = Server::always(Reply::json(200, body));
-    let generation = generator(&client(), &server, json!({}))
-        .generate(ask())
-        .await
-        .unwrap();
-    assert_eq!(generation.text, "both");
-    assert_eq!(
-        generation.tool_calls,
-        [call("t1", "f", "{}"), call("t2", "g", "{}")]
-    );
+    for provider in OPENAI_WIRE {
+        let generation = generator(&client(), &server, through(provider))
+            .generate(ask())
+            .await
+            .unwrap();
+        assert_eq!(generation.text, "both", "{provider}");
+        assert_eq!(
+            generation.tool_calls,
+            [call("t1", "f", "{}"), call("t2", "g", "{}")]
+        );
+    }
 }

@@ -5,7 +5,8 @@ use antfly_framework::{CallOptions, CancellationToken, Kind};
 use serde_json::{Value, json};
 
 use crate::support::{
-    Way, answer, ask, client, generator, manual, ms, read, secs, soon, until, until_alarm_in,
+    OPENAI_WIRE, Way, answer, ask, client, generator, manual, ms, read, secs, soon, through, until,
+    until_alarm_in,
 };
 
 fn limited() -> Reply {
@@ -14,6 +15,11 @@ fn limited() -> Reply {
 
 fn one_try() -> Value {
     json!({"retry": {"max_attempts": 1}})
+}
+
+/// The same through this adapter.
+fn one_try_through(provider: &str) -> Value {
+    json!({"provider": provider, "retry": {"max_attempts": 1}})
 }
 
 #[tokio::test]
@@ -220,17 +226,19 @@ async fn f10_a_hint_in_the_body_opens_the_same_cooldown() {
         {"@type": "type.googleapis.com/google.rpc.Help"},
         {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "2.5s"},
     ]}});
-    for body in [body.clone(), json!([body])] {
-        let (client, _clock) = manual();
-        let server = Server::start([Reply::json(429, &body)]);
-        let generator = generator(&client, &server, one_try());
-        let error = generator.generate(ask()).await.unwrap_err();
-        assert_eq!(error.kind(), Kind::RateLimited);
-        assert_eq!(error.retry_after(), Some(ms(2500)));
-        assert_eq!(
-            generator.scope_snapshot().cooldown_remaining,
-            Some(ms(2500))
-        );
+    for provider in OPENAI_WIRE {
+        for body in [body.clone(), json!([body])] {
+            let (client, _clock) = manual();
+            let server = Server::start([Reply::json(429, &body)]);
+            let generator = generator(&client, &server, one_try_through(provider));
+            let error = generator.generate(ask()).await.unwrap_err();
+            assert_eq!(error.kind(), Kind::RateLimited, "{provider}");
+            assert_eq!(error.retry_after(), Some(ms(2500)), "{provider}");
+            assert_eq!(
+                generator.scope_snapshot().cooldown_remaining,
+                Some(ms(2500))
+            );
+        }
     }
 }
 
@@ -239,26 +247,28 @@ async fn f10_of_a_head_and_a_body_hint_the_longer_counts() {
     let body = json!({"error": {"message": "quota", "details": [
         {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "5s"},
     ]}});
-    for (header, expected) in [("2", 5), ("9", 9)] {
-        let (client, _clock) = manual();
-        let server = Server::start([Reply::json(429, &body).header("retry-after", header)]);
-        let generator = generator(&client, &server, one_try());
-        let error = generator.generate(ask()).await.unwrap_err();
-        assert_eq!(error.retry_after(), Some(secs(expected)));
-        assert_eq!(
-            generator.scope_snapshot().cooldown_remaining,
-            Some(secs(expected))
-        );
+    for provider in OPENAI_WIRE {
+        for (header, expected) in [("2", 5), ("9", 9)] {
+            let (client, _clock) = manual();
+            let server = Server::start([Reply::json(429, &body).header("retry-after", header)]);
+            let generator = generator(&client, &server, one_try_through(provider));
+            let error = generator.generate(ask()).await.unwrap_err();
+            assert_eq!(error.retry_after(), Some(secs(expected)), "{provider}");
+            assert_eq!(
+                generator.scope_snapshot().cooldown_remaining,
+                Some(secs(expected))
+            );
+        }
     }
 }
 
 #[tokio::test]
 async fn f10_without_a_hint_only_the_caller_backs_off() {
-    for way in Way::ALL {
+    for (provider, way) in Way::EACH {
         let server = Server::start([limited(), way.good()]);
-        let asker = way.open(&client(), &server, one_try());
+        let asker = way.open(&client(), &server, one_try_through(provider));
         let error = asker.ask().await.unwrap_err();
-        assert_eq!(error.kind(), Kind::RateLimited, "{way:?}");
+        assert_eq!(error.kind(), Kind::RateLimited, "{provider} {way:?}");
         assert_eq!(error.retry_after(), None);
         assert_eq!(asker.snapshot().cooldown_until, None);
         // The next caller goes at once.
@@ -269,16 +279,19 @@ async fn f10_without_a_hint_only_the_caller_backs_off() {
 #[tokio::test]
 async fn f11_used_up_quota_is_no_rate_limit() {
     for word in ["code", "type"] {
-        for way in [Way::Generate, Way::Stream, Way::Embed] {
+        for (provider, way) in Way::EACH {
+            if way == Way::Rerank {
+                continue; // A gateway in front of a reranker answers 402.
+            }
             let body = json!({"error": {"message": "check your plan", word: "insufficient_quota"}});
             let server = Server::always(Reply::json(429, body));
-            let asker = way.open(&client(), &server, json!({}));
+            let asker = way.open(&client(), &server, through(provider));
             let error = asker.ask().await.unwrap_err();
-            assert_eq!(error.kind(), Kind::QuotaExhausted, "{way:?}");
+            assert_eq!(error.kind(), Kind::QuotaExhausted, "{provider} {way:?}");
             assert!(!error.is_retryable());
             assert_eq!((error.status(), error.attempts()), (Some(429), 1));
-            assert_eq!(server.requests().len(), 1, "{way:?}");
-            assert_eq!(asker.snapshot().cooldown_until, None, "{way:?}");
+            assert_eq!(server.requests().len(), 1, "{provider} {way:?}");
+            assert_eq!(asker.snapshot().cooldown_until, None, "{provider} {way:?}");
         }
     }
 }
@@ -286,11 +299,13 @@ async fn f11_used_up_quota_is_no_rate_limit() {
 #[tokio::test]
 async fn f11_inside_a_200_stream_it_is_the_same() {
     let chunk = json!({"error": {"message": "check your plan", "code": "insufficient_quota"}});
-    let server = Server::always(Reply::sse([chunk.to_string()]));
-    let (events, error) = read(&generator(&client(), &server, json!({}))).await;
-    assert!(events.is_empty());
-    assert_eq!(error.unwrap().kind(), Kind::QuotaExhausted);
-    assert_eq!(server.requests().len(), 1);
+    for provider in OPENAI_WIRE {
+        let server = Server::always(Reply::sse([chunk.to_string()]));
+        let (events, error) = read(&generator(&client(), &server, through(provider))).await;
+        assert!(events.is_empty());
+        assert_eq!(error.unwrap().kind(), Kind::QuotaExhausted, "{provider}");
+        assert_eq!(server.requests().len(), 1, "{provider}");
+    }
 }
 
 #[tokio::test]

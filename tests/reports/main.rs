@@ -16,5 +16,6 @@ mod g_admission;
 mod h_embeddings;
 mod i_rerank;
 mod j_headers;
+mod k_credentials;
 mod support;
 mod table;

@@ -66,6 +66,14 @@ pub(crate) fn try_entry(
     EntryConfig::from_json(operation, path, value)
 }
 
+/// The adapters that speak OpenAI's wire. What the wire decides is tested through each: an entry's field says which.
+pub(crate) const OPENAI_WIRE: [&str; 2] = ["openai", "antfly"];
+
+/// The fields of an entry of this adapter.
+pub(crate) fn through(provider: &str) -> Value {
+    json!({ "provider": provider })
+}
+
 pub(crate) fn generator(client: &Client, server: &Server, extra: Value) -> Generator {
     client
         .generator(&entry(Operation::Generate, server, extra))
@@ -95,6 +103,17 @@ pub(crate) enum Way {
 
 impl Way {
     pub(crate) const ALL: [Way; 4] = [Way::Generate, Way::Stream, Way::Embed, Way::Rerank];
+
+    /// Each way through each adapter that has it; OpenAI's does not rerank.
+    pub(crate) const EACH: [(&str, Way); 7] = [
+        ("openai", Way::Generate),
+        ("openai", Way::Stream),
+        ("openai", Way::Embed),
+        ("antfly", Way::Generate),
+        ("antfly", Way::Stream),
+        ("antfly", Way::Embed),
+        ("antfly", Way::Rerank),
+    ];
 
     pub(crate) fn open(self, client: &Client, server: &Server, extra: Value) -> Asker {
         match self {
@@ -231,17 +250,19 @@ pub(crate) async fn every_split(body: &[u8], check: impl Fn(&[StreamEvent], Opti
     replies.extend((1..body.len()).map(|at| stream_of([body.slice(..at), body.slice(at..)])));
     replies.push(stream_of((0..body.len()).map(|at| body.slice(at..=at))));
     let count = replies.len();
-    let server = Server::start(replies);
-    let generator = generator(&client(), &server, json!({}));
-    for _ in 0..count {
-        let (events, error) = read(&generator).await;
-        check(&events, error.as_ref());
+    for provider in OPENAI_WIRE {
+        let server = Server::start(replies.clone());
+        let generator = generator(&client(), &server, through(provider));
+        for _ in 0..count {
+            let (events, error) = read(&generator).await;
+            check(&events, error.as_ref());
+        }
+        assert_eq!(
+            server.requests().len(),
+            count,
+            "{provider}: a stream was asked for again"
+        );
     }
-    assert_eq!(
-        server.requests().len(),
-        count,
-        "a stream was asked for again"
-    );
 }
 
 /// Lets everything run until `done`. The manual clock stands still meanwhile.

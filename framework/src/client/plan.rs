@@ -108,7 +108,8 @@ pub(super) fn parts(
     Ok(out)
 }
 
-/// Prepares a range; one that costs more than the budget is halved by size, unless the caller fixed the batch size.
+/// Prepares a range; one that costs more than the budget, or is larger than the provider takes, is halved by size, unless the
+/// caller fixed the batch size.
 fn flush(
     handle: &Handle,
     codec: &dyn EmbedCodec,
@@ -131,9 +132,7 @@ fn flush(
             .prepare(&part)
             .and_then(|prepared| check_cost(handle, &prepared).map(|()| prepared));
         match prepared {
-            Err(e)
-                if e.kind() == Kind::ExceedsTokenBudget && items.len() > 1 && fixed.is_none() =>
-            {
+            Err(e) if is_too_much(&e) && items.len() > 1 && fixed.is_none() => {
                 let middle = middle(inputs, &items);
                 waiting.push(middle..items.end);
                 waiting.push(items.start..middle);
@@ -148,6 +147,13 @@ fn flush(
             }),
         }
     }
+}
+
+fn is_too_much(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        Kind::ExceedsTokenBudget | Kind::RequestTooLarge
+    )
 }
 
 /// Where to cut a range so that both halves carry about the same bytes; never at an end.

@@ -52,7 +52,8 @@ pub trait EmbedCodec: Send + Sync {
         let _ = (first, next);
         true
     }
-    /// Request to bytes.
+    /// Request to bytes. A part whose body is larger than the provider takes is an error of kind `request_too_large`: the framework
+    /// then halves it, down to the one input that is too large by itself.
     fn prepare(&self, part: &EmbedPart<'_>) -> Result<Prepared>;
     /// Answer to vectors, by index, one for each input of the part. The framework checks dimensions and finiteness again.
     fn decode(&self, head: &Head, body: Bytes, part: &EmbedPart<'_>) -> Result<Embeddings>;

@@ -90,6 +90,9 @@ impl Codec for Bedrock {
     }
 }
 
+/// The body of one `InvokeModel`, as its reference bounds it.
+const MAX_INVOKE_BYTES: usize = 25_000_000;
+
 impl EmbedCodec for Bedrock {
     fn limits(&self) -> BatchLimits {
         match &self.task {
@@ -189,6 +192,15 @@ impl EngineProvider for Bedrock {
 
 impl Bedrock {
     fn request(&self, call: Call, body: Vec<u8>) -> Result<Prepared> {
+        if matches!(call, Call::Invoke) && body.len() > MAX_INVOKE_BYTES {
+            return Err(Error::new(
+                Kind::RequestTooLarge,
+                format!(
+                    "the request's body has {} bytes; Bedrock takes {MAX_INVOKE_BYTES}",
+                    body.len()
+                ),
+            ));
+        }
         let path = format!("model/{}/{}", encode_segment(&self.model), call.path());
         Ok(Prepared {
             url: self.endpoint.join(&path)?,

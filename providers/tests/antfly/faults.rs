@@ -126,19 +126,6 @@ async fn h17_an_empty_text_is_refused_before_sending_and_named() {
 }
 
 #[tokio::test]
-async fn h21_413_in_plain_text_keeps_its_message() {
-    let server = Server::start([Reply::text(413, "length limit exceeded")]);
-    let e = embedder(&server, json!({}))
-        .embed(EmbedRequest::texts(["a"]))
-        .await
-        .unwrap_err();
-    assert_eq!(
-        (e.kind(), e.message()),
-        (Kind::RequestTooLarge, "length limit exceeded")
-    );
-}
-
-#[tokio::test]
 async fn c08_c12_an_answer_without_choices_is_an_error() {
     for body in [json!({"choices": null}), json!({"id": "g", "choices": []})] {
         let server = Server::start([Reply::json(200, &body)]);

@@ -1,7 +1,7 @@
 //! Embedding models in their own wires.
 
 use antfly_framework::testing::{Reply, Server};
-use antfly_framework::{EmbedInput, EmbedRequest, Kind, Part};
+use antfly_framework::{CallOptions, EmbedInput, EmbedRequest, Error, Kind, Part};
 use serde_json::{Value, json};
 
 use crate::support::{client, embedder, keys, vector};
@@ -146,6 +146,52 @@ async fn h09_280_texts_are_split_into_96_96_88_in_order_and_each_is_admitted() {
         assert_eq!(embedder.scope_snapshot().counters.admitted, 3);
         assert_eq!(vectors.usage.unwrap().input_tokens, Some(21));
     }
+}
+
+#[tokio::test]
+async fn h11_a_request_is_bounded_by_its_bytes_as_well_and_one_too_large_fails_alone() {
+    // As the service does: a larger body is a 413.
+    let server = Server::with(|request| match request.body.len() {
+        0..=25_000_000 => cohere(request, true),
+        _ => Reply::text(413, "length limit exceeded"),
+    });
+    let v4 = json!({"model": "cohere.embed-v4:0"});
+    let embedder = embedder(&client(keys()), &server, v4);
+    let sizes = || -> Vec<usize> {
+        let requests = server.requests();
+        let texts = requests
+            .iter()
+            .map(|r| r.json()["texts"].as_array().map_or(0, Vec::len));
+        texts.collect()
+    };
+    // Two of 6,000,000 bytes travel together and a third would be too many.
+    let texts = (0..3).map(|_| "a".repeat(6_000_000));
+    embedder.embed(EmbedRequest::texts(texts)).await.unwrap();
+    let mut seen = sizes();
+    seen.sort_unstable();
+    assert_eq!(seen, [1, 2]);
+    // A quote has two bytes in JSON. Two of these fit by their length and not by their body; the third not even alone.
+    let quotes = |count: usize| "\"".repeat(count);
+    let texts = [quotes(7_000_000), quotes(7_000_000), quotes(13_000_000)];
+    let parts = embedder
+        .embed_parts(EmbedRequest::texts(texts), CallOptions::default())
+        .await
+        .unwrap();
+    let told: Vec<_> = parts
+        .iter()
+        .map(|part| {
+            (
+                part.items.clone(),
+                part.result.as_ref().err().map(Error::kind),
+            )
+        })
+        .collect();
+    let too_large = Some(Kind::RequestTooLarge);
+    assert_eq!(told, [(0..1, None), (1..2, None), (2..3, too_large)]);
+    let error = parts[2].result.as_ref().unwrap_err();
+    assert_eq!((error.item(), error.attempts()), (Some(2), 0));
+    assert!(error.message().contains("25000000"), "{error}");
+    assert_eq!(sizes().len(), 4, "it was sent");
 }
 
 #[tokio::test]

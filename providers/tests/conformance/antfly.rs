@@ -66,33 +66,42 @@ impl Wire for Antfly {
         vec![(Bytes::from("data: {\"error\":\"no\"}\n\n"), Kind::Server)]
     }
 
+    fn expired(&self) -> Option<Reply> {
+        Some(Reply::json(401, json!({"error": "the token has expired"})))
+    }
+
     fn request_id_header(&self) -> Option<&'static str> {
         Some("x-request-id")
     }
 }
 
-fn subject(operation: Operation, media: &'static [MediaKind]) -> Subject {
-    Subject::new(
-        antfly_providers::antfly::PLUGIN,
-        operation,
-        |server| json!({"provider": "antfly", "model": "m", "url": server, "api_key": KEY}),
-    )
+/// The key's source is `credential`; a literal one is in the entry.
+fn subject(operation: Operation, media: &'static [MediaKind], credential: &'static str) -> Subject {
+    let literal = credential.starts_with("literal:");
+    Subject::new(antfly_providers::antfly::PLUGIN, operation, move |server| {
+        let key = literal.then_some(KEY);
+        json!({"provider": "antfly", "model": "m", "url": server, "api_key": key})
+    })
+    .environment(move |_| (!literal).then_some(("ANTFLY_INFERENCE_API_KEY", KEY)))
     .scope(move |server| {
         vec![
             ("provider", "antfly".to_owned()),
             ("endpoint", format!("{server}/ai/v1")),
             ("operation", operation.as_str().to_owned()),
             ("model", "m".to_owned()),
-            ("credential", "literal:*".to_owned()),
+            ("credential", credential.to_owned()),
         ]
     })
     .media(MediaSupport::Kinds(media))
 }
 
 #[test]
-fn antfly_embed_conforms() {
+fn antfly_embed_conforms_with_a_key_of_either_source() {
     const MEDIA: &[MediaKind] = &[MediaKind::Image, MediaKind::Audio, MediaKind::Video];
-    subject(Operation::Embed, MEDIA).check(Antfly).assert();
+    for credential in ["literal:*", "env:ANTFLY_INFERENCE_API_KEY"] {
+        let embed = subject(Operation::Embed, MEDIA, credential);
+        embed.check(Antfly).assert();
+    }
 }
 
 #[test]
@@ -103,6 +112,7 @@ fn antfly_generate_conforms() {
         MediaKind::Video,
         MediaKind::File,
     ];
-    let generate = subject(Operation::Generate, MEDIA).default_output_cap(256);
+    let generate =
+        subject(Operation::Generate, MEDIA, "env:ANTFLY_INFERENCE_API_KEY").default_output_cap(256);
     generate.check(Antfly).assert();
 }

@@ -98,6 +98,15 @@ impl Wire for Gemini {
         ]
     }
 
+    fn expired(&self) -> Option<Reply> {
+        let reason = json!([{
+            "@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID",
+        }]);
+        let words = "API key expired. Please renew the API key.";
+        let error = told(400, Some("INVALID_ARGUMENT"), words, reason);
+        Some(Reply::json(400, error))
+    }
+
     fn stream_errors(&self) -> Vec<(Bytes, Kind)> {
         let event = |code| {
             let error = told(code, word(code), "no", json!([]));
@@ -110,33 +119,41 @@ impl Wire for Gemini {
     }
 }
 
-fn subject(operation: Operation, model: &'static str) -> Subject {
-    Subject::new(
-        antfly_providers::gemini::PLUGIN,
-        operation,
-        move |server| json!({"provider": "gemini", "model": model, "url": server, "api_key": KEY}),
-    )
+/// The key's source is `credential`; a literal one is in the entry.
+fn subject(operation: Operation, model: &'static str, credential: &'static str) -> Subject {
+    let literal = credential.starts_with("literal:");
+    Subject::new(antfly_providers::gemini::PLUGIN, operation, move |server| {
+        let key = literal.then_some(KEY);
+        json!({"provider": "gemini", "model": model, "url": server, "api_key": key})
+    })
+    .environment(move |_| (!literal).then_some(("GEMINI_API_KEY", KEY)))
     .scope(move |server| {
         vec![
             ("provider", "gemini".to_owned()),
             ("endpoint", format!("{server}/v1beta")),
             ("operation", operation.as_str().to_owned()),
             ("model", model.to_owned()),
-            ("credential", "literal:*".to_owned()),
+            ("credential", credential.to_owned()),
         ]
     })
 }
 
 #[test]
-fn gemini_embed_conforms() {
-    let subject = subject(Operation::Embed, "gemini-embedding-001");
-    subject.check(Gemini).assert();
+fn gemini_embed_conforms_with_a_key_of_either_source() {
+    for credential in ["literal:*", "env:GEMINI_API_KEY"] {
+        let embed = subject(Operation::Embed, "gemini-embedding-001", credential);
+        embed.check(Gemini).assert();
+    }
 }
 
 #[test]
 fn gemini_generate_conforms() {
     use MediaKind::{Audio, File, Image, Video};
     let media = MediaSupport::Kinds(&[Image, Audio, Video, File]);
-    let subject = subject(Operation::Generate, "gemini-2.5-flash").media(media);
-    subject.check(Gemini).assert();
+    let generate = subject(
+        Operation::Generate,
+        "gemini-2.5-flash",
+        "env:GEMINI_API_KEY",
+    );
+    generate.media(media).check(Gemini).assert();
 }

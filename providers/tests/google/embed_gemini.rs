@@ -67,6 +67,31 @@ async fn h09_250_texts_travel_a_hundred_a_request_in_order() {
 }
 
 #[tokio::test]
+async fn h11_a_request_is_bounded_by_size_as_well_and_one_long_text_travels_alone() {
+    // Google documents no bound of bytes for a batch; the adapter holds itself to 1 MiB of text.
+    const BOUND: usize = 1 << 20;
+    let server = vectors();
+    let embedder = gemini_embedder(&client(), &server, json!({}));
+    // Three fit, a fourth does not; the fifth is longer than the bound.
+    let lengths = [3, 3, 3, 3, 11, 3].map(|tenths| BOUND * tenths / 10);
+    let texts: Vec<String> = (0..)
+        .zip(lengths)
+        .map(|(i, bytes): (usize, _)| format!("{}{i}", "0".repeat(bytes)))
+        .collect();
+    let embedded = embedder.embed(EmbedRequest::texts(texts)).await.unwrap();
+    let first: Vec<f32> = embedded.iter().map(|v| v[0]).collect();
+    assert_eq!(first, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+    let mut sizes: Vec<usize> = server
+        .requests()
+        .iter()
+        .map(|r| r.json()["requests"].as_array().map_or(0, Vec::len))
+        .collect();
+    sizes.sort_unstable();
+    assert_eq!(sizes, [1, 1, 1, 3]);
+    assert_eq!(embedder.scope_snapshot().counters.admitted, 4);
+}
+
+#[tokio::test]
 async fn h09_a_fixed_batch_size_beyond_the_limit_is_refused_before_sending() {
     let server = Server::start([]);
     let embedder = gemini_embedder(&client(), &server, json!({"batch_size": 101}));

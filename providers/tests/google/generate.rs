@@ -41,72 +41,80 @@ async fn an_answer_gives_text_reasoning_usage_and_ids() {
 
 #[tokio::test]
 async fn c13_all_calls_of_an_answer_are_kept_in_order_and_carry_their_signature() {
-    let server = Server::start([Reply::json(200, fixture!("generate_tools.json"))]);
-    let answer = gemini(&client(), &server, json!({}))
-        .generate(ask())
-        .await
-        .unwrap();
-    let calls: Vec<_> = answer
-        .tool_calls
-        .iter()
-        .map(|call| (call.name.as_str(), call.arguments.as_str()))
-        .collect();
-    assert_eq!(
-        calls,
-        [
-            ("weather", r#"{"city":"Oslo"}"#),
-            ("weather", r#"{"city":"Rome"}"#)
-        ]
-    );
-    assert_ne!(answer.tool_calls[0].id, answer.tool_calls[1].id);
-    assert!(answer.tool_calls[0].id.ends_with("CsIBAXLI2nw+/sig=="));
-    assert_eq!(answer.text, "Both at once.");
-    // A model that wants tools called says STOP as well.
-    assert_eq!(answer.finish_reason, Some(FinishReason::ToolCalls));
-    assert_eq!(answer.raw_finish_reason.as_deref(), Some("STOP"));
+    for api in Api::ALL {
+        let server = Server::start([Reply::json(200, fixture!("generate_tools.json"))]);
+        let answer = api
+            .generator(&client(), &server, json!({}))
+            .generate(ask())
+            .await
+            .unwrap();
+        let calls: Vec<_> = answer
+            .tool_calls
+            .iter()
+            .map(|call| (call.name.as_str(), call.arguments.as_str()))
+            .collect();
+        assert_eq!(
+            calls,
+            [
+                ("weather", r#"{"city":"Oslo"}"#),
+                ("weather", r#"{"city":"Rome"}"#)
+            ]
+        );
+        assert_ne!(answer.tool_calls[0].id, answer.tool_calls[1].id);
+        assert!(answer.tool_calls[0].id.ends_with("CsIBAXLI2nw+/sig=="));
+        assert_eq!(answer.text, "Both at once.");
+        // A model that wants tools called says STOP as well.
+        assert_eq!(answer.finish_reason, Some(FinishReason::ToolCalls));
+        assert_eq!(answer.raw_finish_reason.as_deref(), Some("STOP"));
+    }
 }
 
 #[tokio::test]
 async fn c09_a_blocked_prompt_is_told_with_reason_and_usage_and_not_retried() {
-    let server = Server::start([Reply::json(200, fixture!("blocked_prompt.json"))]);
-    let error = gemini(&client(), &server, json!({}))
-        .generate(ask())
-        .await
-        .unwrap_err();
-    assert_eq!(
-        (error.kind(), error.code(), error.attempts()),
-        (Kind::ContentBlocked, Some("OTHER"), 1)
-    );
-    assert_eq!(error.request_id(), Some("resp-5"));
-    for part in [
-        "the prompt was blocked: OTHER",
-        "HARM_CATEGORY_DANGEROUS_CONTENT",
-        "9 tokens",
-    ] {
-        assert!(error.message().contains(part), "{error}");
+    for api in Api::ALL {
+        let server = Server::start([Reply::json(200, fixture!("blocked_prompt.json"))]);
+        let error = api
+            .generator(&client(), &server, json!({}))
+            .generate(ask())
+            .await
+            .unwrap_err();
+        assert_eq!(
+            (error.kind(), error.code(), error.attempts()),
+            (Kind::ContentBlocked, Some("OTHER"), 1)
+        );
+        assert_eq!(error.request_id(), Some("resp-5"));
+        for part in [
+            "the prompt was blocked: OTHER",
+            "HARM_CATEGORY_DANGEROUS_CONTENT",
+            "9 tokens",
+        ] {
+            assert!(error.message().contains(part), "{error}");
+        }
     }
 }
 
 #[tokio::test]
 async fn c09_an_answer_blocked_whole_is_told_as_such_and_one_cut_short_keeps_its_text() {
     let cut = json!({"candidates": [{"content": {"parts": [{"text": "It is"}]}, "finishReason": "PROHIBITED_CONTENT"}]});
-    let server = Server::start([
-        Reply::json(200, fixture!("blocked_answer.json")),
-        Reply::json(200, cut),
-    ]);
-    let generator = gemini(&client(), &server, json!({}));
-    let error = generator.generate(ask()).await.unwrap_err();
-    assert_eq!(
-        (error.kind(), error.code(), error.attempts()),
-        (Kind::ContentBlocked, Some("SAFETY"), 1)
-    );
-    assert!(error.message().contains("HARM_CATEGORY_DANGEROUS_CONTENT"));
-    assert!(!error.message().contains("HATE_SPEECH"), "{error}");
-    let answer = generator.generate(ask()).await.unwrap();
-    assert_eq!(
-        (answer.text.as_str(), answer.finish_reason),
-        ("It is", Some(FinishReason::ContentFilter))
-    );
+    for api in Api::ALL {
+        let server = Server::start([
+            Reply::json(200, fixture!("blocked_answer.json")),
+            Reply::json(200, &cut),
+        ]);
+        let generator = api.generator(&client(), &server, json!({}));
+        let error = generator.generate(ask()).await.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.code(), error.attempts()),
+            (Kind::ContentBlocked, Some("SAFETY"), 1)
+        );
+        assert!(error.message().contains("HARM_CATEGORY_DANGEROUS_CONTENT"));
+        assert!(!error.message().contains("HATE_SPEECH"), "{error}");
+        let answer = generator.generate(ask()).await.unwrap();
+        assert_eq!(
+            (answer.text.as_str(), answer.finish_reason),
+            ("It is", Some(FinishReason::ContentFilter))
+        );
+    }
 }
 
 #[tokio::test]
@@ -141,18 +149,21 @@ async fn every_finish_reason_has_a_normal_form_and_keeps_its_word() {
 
 #[tokio::test]
 async fn c08_c12_an_answer_without_candidates_is_a_typed_error() {
-    for body in [
-        json!({"candidates": null, "responseId": "r-9"}),
-        json!({"candidates": [], "responseId": "r-9"}),
-        json!({"responseId": "r-9", "promptFeedback": {}}),
-    ] {
-        let server = Server::start([Reply::json(200, &body)]);
-        let error = gemini(&client(), &server, json!({}))
-            .generate(ask())
-            .await
-            .unwrap_err();
-        assert_eq!(error.kind(), Kind::InvalidResponse, "{body}");
-        assert_eq!((error.request_id(), error.attempts()), (Some("r-9"), 1));
+    for api in Api::ALL {
+        for body in [
+            json!({"candidates": null, "responseId": "r-9"}),
+            json!({"candidates": [], "responseId": "r-9"}),
+            json!({"responseId": "r-9", "promptFeedback": {}}),
+        ] {
+            let server = Server::start([Reply::json(200, &body)]);
+            let error = api
+                .generator(&client(), &server, json!({}))
+                .generate(ask())
+                .await
+                .unwrap_err();
+            assert_eq!(error.kind(), Kind::InvalidResponse, "{api:?}: {body}");
+            assert_eq!((error.request_id(), error.attempts()), (Some("r-9"), 1));
+        }
     }
 }
 

@@ -37,45 +37,49 @@ async fn a_stream_gives_its_deltas_usage_and_finish() {
 
 #[tokio::test]
 async fn c13_two_calls_in_one_chunk_are_both_kept_around_the_text_between_them() {
-    let server = Server::start([sse(fixture!("stream_tools.sse"))]);
-    let generator = gemini(&client(), &server, json!({}));
-    let (events, error) = read(&generator).await;
-    assert!(error.is_none(), "{error:?}");
-    let seen: Vec<String> = events
-        .iter()
-        .filter_map(|event| match event {
-            StreamEvent::ToolCall(call) => Some(format!(
-                "{} {} {}",
-                call.index,
-                call.id.as_deref().unwrap(),
-                call.arguments
-            )),
-            StreamEvent::Text(text) => Some(text.clone()),
-            StreamEvent::Finish { reason, .. } => Some(reason.as_str().to_owned()),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(
-        seen,
-        [
-            r#"0 fc-1~thought~CsIBAXLI2nw= {"city":"Oslo"}"#,
-            "Both at once.",
-            r#"1 fc-2 {"city":"Rome"}"#,
-            "tool_calls"
-        ]
-    );
+    for api in Api::ALL {
+        let server = Server::start([sse(fixture!("stream_tools.sse"))]);
+        let generator = api.generator(&client(), &server, json!({}));
+        let (events, error) = read(&generator).await;
+        assert!(error.is_none(), "{api:?}: {error:?}");
+        let seen: Vec<String> = events
+            .iter()
+            .filter_map(|event| match event {
+                StreamEvent::ToolCall(call) => Some(format!(
+                    "{} {} {}",
+                    call.index,
+                    call.id.as_deref().unwrap(),
+                    call.arguments
+                )),
+                StreamEvent::Text(text) => Some(text.clone()),
+                StreamEvent::Finish { reason, .. } => Some(reason.as_str().to_owned()),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(
+            seen,
+            [
+                r#"0 fc-1~thought~CsIBAXLI2nw= {"city":"Oslo"}"#,
+                "Both at once.",
+                r#"1 fc-2 {"city":"Rome"}"#,
+                "tool_calls"
+            ]
+        );
+    }
 }
 
 #[tokio::test]
 async fn b01_a_clean_end_before_a_finish_reason_is_an_error_after_the_deltas() {
     let two: Vec<&str> = fixture!("stream_text.sse").lines().take(2).collect();
-    let server = Server::start([Reply::sse(two)]);
-    let (events, error) = read(&gemini(&client(), &server, json!({}))).await;
-    assert_eq!(texts(&events), ["Two and two ", "are four."]);
-    let error = error.unwrap();
-    assert_eq!(error.kind(), Kind::StreamInterrupted);
-    assert_eq!(error.request_id(), Some("resp-3"));
-    assert_eq!(server.requests().len(), 1);
+    for api in Api::ALL {
+        let server = Server::start([Reply::sse(&two)]);
+        let (events, error) = read(&api.generator(&client(), &server, json!({}))).await;
+        assert_eq!(texts(&events), ["Two and two ", "are four."]);
+        let error = error.unwrap();
+        assert_eq!(error.kind(), Kind::StreamInterrupted);
+        assert_eq!(error.request_id(), Some("resp-3"));
+        assert_eq!(server.requests().len(), 1);
+    }
 }
 
 #[tokio::test]
@@ -106,12 +110,29 @@ async fn b01_wherever_the_body_is_cut_it_is_never_a_success() {
 #[tokio::test]
 async fn b03_nothing_after_the_finish_makes_an_error() {
     let late = json!({"usageMetadata": {"promptTokenCount": 8, "candidatesTokenCount": 6, "totalTokenCount": 14}});
-    let lines = fixture!("stream_text.sse").lines().map(str::to_owned);
-    let reply = Reply::sse(lines.chain([late.to_string(), "[DONE]".to_owned()]));
-    let server = Server::start([reply]);
-    let (events, error) = read(&gemini(&client(), &server, json!({}))).await;
-    assert!(error.is_none(), "{error:?}");
-    assert_eq!(texts(&events), ["Two and two ", "are four."]);
+    let whole = || sse(fixture!("stream_text.sse"));
+    // Google has no end mark; a gateway's ends the stream whatever comes then.
+    let marked = || whole().event(&late.to_string()).event("[DONE]");
+    let replies = [
+        whole().then_close(),
+        whole().until_close(),
+        whole().event(&late.to_string()),
+        marked().then_abandon(),
+        marked().then_reset(),
+        marked().then_hang(),
+        marked().event(fixture!("error_overloaded.json").replace('\n', "").as_str()),
+        marked().event("{broken"),
+    ];
+    for api in Api::ALL {
+        let server = Server::start(replies.clone());
+        let generator = api.generator(&client(), &server, json!({}));
+        for number in 0..replies.len() {
+            let (events, error) = soon(read(&generator)).await;
+            assert!(error.is_none(), "{api:?}, {number}: {error:?}");
+            assert_eq!(texts(&events), ["Two and two ", "are four."], "{number}");
+        }
+        assert_eq!(server.requests().len(), replies.len(), "{api:?}");
+    }
 }
 
 #[tokio::test]
@@ -119,58 +140,88 @@ async fn b05_an_error_inside_the_stream_ends_it_as_the_error_it_is() {
     let first = fixture!("stream_text.sse").lines().next().unwrap();
     let overloaded: serde_json::Value =
         serde_json::from_str(fixture!("error_overloaded.json")).unwrap();
-    let server = Server::start([Reply::sse([first.to_owned(), overloaded.to_string()])]);
-    let (events, error) = read(&gemini(&client(), &server, json!({}))).await;
-    assert_eq!(texts(&events), ["Two and two "]);
-    let error = error.unwrap();
-    assert_eq!(
-        (error.kind(), error.code()),
-        (Kind::Overloaded, Some("UNAVAILABLE"))
-    );
-    assert_eq!(server.requests().len(), 1, "it was asked for again");
+    for api in Api::ALL {
+        let server = Server::start([Reply::sse([first.to_owned(), overloaded.to_string()])]);
+        let (events, error) = read(&api.generator(&client(), &server, json!({}))).await;
+        assert_eq!(texts(&events), ["Two and two "]);
+        let error = error.unwrap();
+        assert_eq!(
+            (error.kind(), error.code()),
+            (Kind::Overloaded, Some("UNAVAILABLE"))
+        );
+        assert_eq!(
+            server.requests().len(),
+            1,
+            "{api:?}: it was asked for again"
+        );
+    }
 }
 
 #[tokio::test]
 async fn b12_a_rate_limit_as_the_only_chunk_fails_the_open_and_cools_the_scope() {
     let limited: serde_json::Value = serde_json::from_str(fixture!("error_rate.json")).unwrap();
-    let (client, _clock) = manual();
-    let server = Server::start([Reply::sse([limited.to_string()])]);
-    let one = json!({"retry": {"max_attempts": 1}});
-    let generator = gemini(&client, &server, one);
-    let (events, error) = read(&generator).await;
-    assert!(events.is_empty());
-    let error = error.unwrap();
-    assert_eq!((error.kind(), error.attempts()), (Kind::RateLimited, 1));
-    assert_eq!(
-        generator.scope_snapshot().cooldown_remaining,
-        Some(ms(2500))
-    );
+    for api in Api::ALL {
+        let (client, _clock) = manual();
+        let server = Server::start([Reply::sse([limited.to_string()])]);
+        let one = json!({"retry": {"max_attempts": 1}});
+        let generator = api.generator(&client, &server, one);
+        let (events, error) = read(&generator).await;
+        assert!(events.is_empty());
+        let error = error.unwrap();
+        assert_eq!((error.kind(), error.attempts()), (Kind::RateLimited, 1));
+        assert_eq!(
+            generator.scope_snapshot().cooldown_remaining,
+            Some(ms(2500))
+        );
+    }
 }
 
 #[tokio::test]
 async fn b18_an_error_body_is_read_for_a_stream_as_for_a_plain_call() {
     let key = fixture!("error_key.json");
     let (a, b) = key.split_at(40);
-    let server = Server::start([Reply::stream(400, "application/json")
-        .chunk(a.to_owned())
-        .chunk(b.to_owned())]);
-    let (_, error) = read(&gemini(&client(), &server, json!({}))).await;
-    let error = error.unwrap();
-    assert_eq!(
-        (error.kind(), error.code()),
-        (Kind::Auth, Some("API_KEY_INVALID"))
-    );
+    for api in Api::ALL {
+        let server = Server::start([Reply::stream(400, "application/json")
+            .chunk(a.to_owned())
+            .chunk(b.to_owned())]);
+        let (_, error) = read(&api.generator(&client(), &server, json!({}))).await;
+        let error = error.unwrap();
+        assert_eq!(
+            (error.kind(), error.code()),
+            (Kind::Auth, Some("API_KEY_INVALID"))
+        );
+    }
 }
 
 #[tokio::test]
 async fn c01_a_chunk_that_only_counts_gives_usage_and_no_delta() {
     let count = json!({"usageMetadata": {"promptTokenCount": 3, "totalTokenCount": 3}});
-    let lines = fixture!("stream_text.sse").lines().map(str::to_owned);
-    let server = Server::start([Reply::sse([count.to_string()].into_iter().chain(lines))]);
-    let (events, error) = read(&gemini(&client(), &server, json!({}))).await;
-    assert!(error.is_none(), "{error:?}");
-    assert!(matches!(&events[0], StreamEvent::Usage(u) if u.input_tokens == Some(3)));
-    assert_eq!(texts(&events), ["Two and two ", "are four."]);
+    for api in Api::ALL {
+        let lines = fixture!("stream_text.sse").lines().map(str::to_owned);
+        let server = Server::start([Reply::sse([count.to_string()].into_iter().chain(lines))]);
+        let (events, error) = read(&api.generator(&client(), &server, json!({}))).await;
+        assert!(error.is_none(), "{api:?}: {error:?}");
+        assert!(matches!(&events[0], StreamEvent::Usage(u) if u.input_tokens == Some(3)));
+        assert_eq!(texts(&events), ["Two and two ", "are four."]);
+    }
+}
+
+#[tokio::test]
+async fn c02_a_first_chunk_without_candidates_is_ignored() {
+    for api in Api::ALL {
+        for candidates in [json!(null), json!([]), json!([{"index": 0}])] {
+            let mut first =
+                json!({"promptFeedback": {"safetyRatings": []}, "candidates": candidates});
+            if candidates.is_null() {
+                first.as_object_mut().unwrap().remove("candidates");
+            }
+            let lines = fixture!("stream_text.sse").lines().map(str::to_owned);
+            let server = Server::start([Reply::sse([first.to_string()].into_iter().chain(lines))]);
+            let (events, error) = read(&api.generator(&client(), &server, json!({}))).await;
+            assert!(error.is_none(), "{api:?}, {first}: {error:?}");
+            assert_eq!(texts(&events), ["Two and two ", "are four."], "{first}");
+        }
+    }
 }
 
 #[tokio::test]
@@ -181,28 +232,30 @@ async fn c09_a_blocked_prompt_fails_the_open_and_a_late_block_keeps_what_was_sai
             .to_string()
     };
     let first = fixture!("stream_text.sse").lines().next().unwrap();
-    let server = Server::start([
-        Reply::sse([one_line(fixture!("blocked_prompt.json"))]),
-        Reply::sse([one_line(fixture!("blocked_answer.json"))]),
-        Reply::sse([first.to_owned(), one_line(fixture!("blocked_answer.json"))]),
-    ]);
-    let generator = gemini(&client(), &server, json!({}));
-    for reason in ["OTHER", "SAFETY"] {
+    for api in Api::ALL {
+        let server = Server::start([
+            Reply::sse([one_line(fixture!("blocked_prompt.json"))]),
+            Reply::sse([one_line(fixture!("blocked_answer.json"))]),
+            Reply::sse([first.to_owned(), one_line(fixture!("blocked_answer.json"))]),
+        ]);
+        let generator = api.generator(&client(), &server, json!({}));
+        for reason in ["OTHER", "SAFETY"] {
+            let (events, error) = read(&generator).await;
+            let error = error.unwrap();
+            assert_eq!(
+                (error.kind(), error.code()),
+                (Kind::ContentBlocked, Some(reason))
+            );
+            assert!(!events.iter().any(StreamEvent::is_item), "{events:?}");
+        }
         let (events, error) = read(&generator).await;
-        let error = error.unwrap();
-        assert_eq!(
-            (error.kind(), error.code()),
-            (Kind::ContentBlocked, Some(reason))
+        assert!(error.is_none(), "{api:?}: {error:?}");
+        assert_eq!(texts(&events), ["Two and two "]);
+        assert!(
+            matches!(events.last(), Some(StreamEvent::Finish { reason: FinishReason::ContentFilter, raw }) if raw == "SAFETY")
         );
-        assert!(!events.iter().any(StreamEvent::is_item), "{events:?}");
+        assert_eq!(server.requests().len(), 3);
     }
-    let (events, error) = read(&generator).await;
-    assert!(error.is_none(), "{error:?}");
-    assert_eq!(texts(&events), ["Two and two "]);
-    assert!(
-        matches!(events.last(), Some(StreamEvent::Finish { reason: FinishReason::ContentFilter, raw }) if raw == "SAFETY")
-    );
-    assert_eq!(server.requests().len(), 3);
 }
 
 #[tokio::test]
@@ -249,20 +302,22 @@ async fn a_finish_reason_in_every_chunk_is_the_last_ones_and_comes_last() {
 #[tokio::test]
 async fn c09_a_blocked_prompt_with_a_candidate_in_name_only_is_blocked() {
     let body = json!({"candidates": [{"index": 0}], "promptFeedback": {"blockReason": "SAFETY"}});
-    let server = Server::start([
-        Reply::sse([body.to_string()]),
-        Reply::json(200, &body),
-        Reply::json(200, json!({"candidates": [{"index": 0}]})),
-    ]);
-    let generator = gemini(&client(), &server, json!({}));
-    let streamed = read(&generator).await.1.unwrap();
-    let plain = generator.generate(ask()).await.unwrap_err();
-    for error in [streamed, plain] {
-        assert_eq!(
-            (error.kind(), error.code()),
-            (Kind::ContentBlocked, Some("SAFETY"))
-        );
+    for api in Api::ALL {
+        let server = Server::start([
+            Reply::sse([body.to_string()]),
+            Reply::json(200, &body),
+            Reply::json(200, json!({"candidates": [{"index": 0}]})),
+        ]);
+        let generator = api.generator(&client(), &server, json!({}));
+        let streamed = read(&generator).await.1.unwrap();
+        let plain = generator.generate(ask()).await.unwrap_err();
+        for error in [streamed, plain] {
+            assert_eq!(
+                (error.kind(), error.code()),
+                (Kind::ContentBlocked, Some("SAFETY"))
+            );
+        }
+        let nothing = generator.generate(ask()).await.unwrap_err();
+        assert_eq!(nothing.kind(), Kind::InvalidResponse, "{nothing}");
     }
-    let nothing = generator.generate(ask()).await.unwrap_err();
-    assert_eq!(nothing.kind(), Kind::InvalidResponse, "{nothing}");
 }

@@ -1,15 +1,18 @@
 //! Clients, entries, and ways to wait that can't pass by luck.
 
 use std::future::Future;
+use std::sync::LazyLock;
 use std::time::{Duration, Instant as WallInstant};
 
 use antfly_providers::limiter::ManualClock;
-use antfly_providers::testing::{Reply, Server};
+use antfly_providers::testing::{Received, Reply, Server};
 use antfly_providers::{
     Client, Embedder, EntryConfig, Env, Error, GenerateRequest, Generator, Limiter, Operation,
     StreamEvent, Time,
 };
 use serde_json::{Value, json};
+
+use crate::google::{answer, vertex, vertex_embedder};
 
 /// How long anything may take before a test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -32,16 +35,90 @@ pub(crate) fn client_with(time: Time, env: Env) -> Client {
         .unwrap()
 }
 
-/// A client on the real clock with a Gemini key in its environment.
+/// A metadata server for every test to which the token is no matter.
+static METADATA: LazyLock<Server> = LazyLock::new(|| Server::with(|_| answer(TOKEN, 3600)));
+
+/// What it gives.
+pub(crate) const TOKEN: &str = "ya29.metadata-0123456789";
+
+/// A Gemini key, and a metadata server for Vertex AI.
+fn both() -> Env {
+    let host = METADATA.address().to_string();
+    Env::from_pairs([("GEMINI_API_KEY", KEY), ("GCE_METADATA_HOST", &host)])
+}
+
+/// A client on the real clock with credentials for both adapters in its environment.
 pub(crate) fn client() -> Client {
-    client_with(Time::thread(), Env::from_pairs([("GEMINI_API_KEY", KEY)]))
+    client_with(Time::thread(), both())
 }
 
 /// The same on a clock that only the test moves.
 pub(crate) fn manual() -> (Client, ManualClock) {
     let (time, clock) = Time::manual();
-    let env = Env::from_pairs([("GEMINI_API_KEY", KEY)]);
-    (client_with(time, env), clock)
+    (client_with(time, both()), clock)
+}
+
+/// The adapters of Google's wire. What the wire decides is tested through each.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Api {
+    Gemini,
+    Vertex,
+}
+
+impl Api {
+    pub(crate) const ALL: [Api; 2] = [Api::Gemini, Api::Vertex];
+
+    pub(crate) fn generator(self, client: &Client, server: &Server, extra: Value) -> Generator {
+        match self {
+            Api::Gemini => gemini(client, server, extra),
+            Api::Vertex => vertex(client, server, in_project(extra)),
+        }
+    }
+
+    /// Of a model that takes many texts a request.
+    pub(crate) fn embedder(self, client: &Client, server: &Server, extra: Value) -> Embedder {
+        match self {
+            Api::Gemini => gemini_embedder(client, server, extra),
+            Api::Vertex => {
+                let mut fields = in_project(extra);
+                fields["model"] = json!("text-embedding-005");
+                vertex_embedder(client, server, fields)
+            }
+        }
+    }
+
+    /// The texts of such a request.
+    pub(crate) fn texts(self, request: &Received) -> Vec<String> {
+        let body = request.json();
+        let (list, text) = match self {
+            Api::Gemini => ("requests", "/content/parts/0/text"),
+            Api::Vertex => ("instances", "/content"),
+        };
+        let items = body[list].as_array().into_iter().flatten();
+        items
+            .map(|item| item.pointer(text).unwrap().as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    /// Its answer: a vector of one number for each.
+    pub(crate) fn vectors(self, numbers: &[f32]) -> Reply {
+        let all: Vec<_> = numbers.iter().map(|n| json!({"values": [n]})).collect();
+        Reply::json(
+            200,
+            match self {
+                Api::Gemini => json!({ "embeddings": all }),
+                Api::Vertex => {
+                    let all: Vec<_> = all.iter().map(|v| json!({ "embeddings": v })).collect();
+                    json!({ "predictions": all })
+                }
+            },
+        )
+    }
+}
+
+fn in_project(mut extra: Value) -> Value {
+    extra["project_id"] = json!("p-1");
+    extra
 }
 
 /// An entry, its fields replaced by those of `extra`. Retries wait a millisecond at most.

@@ -15,7 +15,8 @@ use super::{Owned, media};
 
 /// Inputs of one Cohere request.
 const COHERE_INPUTS: usize = 96;
-/// The service takes bodies of 25,000,000 bytes; base64 and JSON need a part of them.
+/// The service takes bodies of 25,000,000 bytes; base64 and JSON need a part of them. A part that they make larger still is
+/// halved once its body is known.
 const MAX_BYTES: usize = 16_000_000;
 
 const IMAGES: MediaSupport = MediaSupport::Kinds(&[MediaKind::Image]);
