@@ -1,6 +1,8 @@
 //! `check` and `providers`: what a configuration comes to, and what it can name. Nothing is sent.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 
 use antfly_framework::client::Checked;
 use antfly_framework::{Operation, Pacing, Policy};
@@ -71,6 +73,8 @@ struct Row<'a> {
     policy: Option<Limits>,
     #[serde(skip_serializing_if = "Option::is_none")]
     fingerprint: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model_path: Option<Cow<'a, str>>,
 }
 
 impl<'a> Row<'a> {
@@ -82,6 +86,7 @@ impl<'a> Row<'a> {
             scope: Scope(&checked.scope),
             policy: (!checked.policy.is_unlimited()).then(|| Limits::of(&checked.policy)),
             fingerprint: checked.fingerprint.as_deref(),
+            model_path: checked.model_path.as_deref().map(Path::to_string_lossy),
         }
     }
 }

@@ -1,16 +1,21 @@
 //! The in-process route: its own admission, no credential, no outbound limit.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use antfly_framework::generate::StreamEvent;
 use antfly_framework::provider::{
     InferenceEngine, LocalAnswer, LocalProvider, LocalRequest, Operation,
 };
+use antfly_framework::testing::ManualClock;
 use antfly_framework::{
-    Client, EntryConfig, Env, Error, Kind, Ranked, Ranking, RerankRequest, Result, Time,
+    CallOptions, Client, EntryConfig, Env, Error, FinishReason, GenerateRequest, GenerateStream,
+    Kind, Ranked, Ranking, RerankRequest, Result, Time,
 };
 use async_trait::async_trait;
-use serde_json::json;
-use tokio::sync::Semaphore;
+use futures::StreamExt as _;
+use serde_json::{Value, json};
+use tokio::sync::{Semaphore, mpsc};
 
 /// Ranks by length, one at a time; a second waiting request is refused.
 #[derive(Debug)]
@@ -68,7 +73,7 @@ fn client(env: Env) -> Client {
         .unwrap()
 }
 
-fn entry(more: serde_json::Value) -> EntryConfig {
+fn entry(more: Value) -> EntryConfig {
     let mut json = json!({"provider": "antfly", "model": "lengths"});
     json.as_object_mut()
         .unwrap()
@@ -124,4 +129,185 @@ async fn a_url_makes_it_remote_whatever_the_engine_knows() {
             .unwrap();
         assert_eq!(endpoint.1, "http://127.0.0.1:9/ai/v1");
     }
+}
+
+/// Says what it is sent, when it is sent.
+#[derive(Debug)]
+struct Scripted(Mutex<Option<mpsc::UnboundedReceiver<Result<StreamEvent>>>>);
+
+type Says = mpsc::UnboundedSender<Result<StreamEvent>>;
+
+impl InferenceEngine for Scripted {
+    fn knows(&self, operation: Operation, _: &str) -> bool {
+        operation == Operation::Generate
+    }
+    fn open(&self, _: &EntryConfig) -> Result<Arc<dyn LocalProvider>> {
+        let events = self.0.lock().unwrap().take();
+        Ok(Arc::new(Scripted(Mutex::new(events))))
+    }
+}
+
+#[async_trait]
+impl LocalProvider for Scripted {
+    async fn run(&self, request: LocalRequest) -> Result<LocalAnswer> {
+        assert!(matches!(request, LocalRequest::Stream(_)));
+        let events = self.0.lock().unwrap().take().unwrap();
+        // Not one event has been waited for.
+        let events = futures::stream::unfold(events, |mut events| async move {
+            let event = events.recv().await?;
+            Some((event, events))
+        });
+        Ok(LocalAnswer::Stream(events.boxed()))
+    }
+}
+
+fn text(text: &str) -> Result<StreamEvent> {
+    Ok(StreamEvent::Text(text.to_owned()))
+}
+
+/// A stream on a manual clock, and what makes its model speak.
+fn opens(
+    more: Value,
+    options: CallOptions,
+) -> (
+    impl Future<Output = Result<GenerateStream>>,
+    Says,
+    ManualClock,
+) {
+    let (says, events) = mpsc::unbounded_channel();
+    let (time, clock) = Time::manual();
+    let client = Client::builder()
+        .registry(antfly_providers::registry().unwrap())
+        .time(time)
+        .env(Env::empty())
+        .engine(Arc::new(Scripted(Mutex::new(Some(events)))))
+        .build()
+        .unwrap();
+    let mut json = json!({"provider": "antfly", "model": "m"});
+    json.as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
+    let entry = EntryConfig::from_json(Operation::Generate, "generators.g", json).unwrap();
+    let generator = client.generator(&entry).unwrap();
+    let open = async move {
+        generator
+            .stream_with(GenerateRequest::prompt("hi"), options)
+            .await
+    };
+    (open, says, clock)
+}
+
+const BOUNDS: [(&str, u64); 2] = [("timeout_ms", 600), ("stream_idle_timeout_ms", 1000)];
+
+fn bounds() -> Value {
+    Value::Object(
+        BOUNDS
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), json!(v)))
+            .collect(),
+    )
+}
+
+#[tokio::test]
+async fn d01_a_steady_local_stream_outlives_the_entrys_timeout() {
+    let (open, says, clock) = opens(bounds(), CallOptions::default());
+    says.send(text("first")).unwrap();
+    let mut stream = open.await.unwrap();
+    assert_eq!(
+        stream.next().await.unwrap().unwrap(),
+        text("first").unwrap()
+    );
+    for _ in 0..10 {
+        let mut next = Box::pin(stream.next());
+        assert!(futures::poll!(next.as_mut()).is_pending());
+        clock.advance(Duration::from_millis(900));
+        assert!(futures::poll!(next.as_mut()).is_pending());
+        says.send(text("t")).unwrap();
+        assert_eq!(next.await.unwrap().unwrap(), text("t").unwrap());
+    }
+    let finish = StreamEvent::Finish {
+        reason: FinishReason::Stop,
+        raw: "stop".to_owned(),
+    };
+    says.send(Ok(finish)).unwrap();
+    drop(says);
+    assert!(matches!(
+        stream.next().await.unwrap().unwrap(),
+        StreamEvent::Finish { .. }
+    ));
+    assert!(stream.next().await.is_none());
+}
+
+#[tokio::test]
+async fn d12_a_local_stream_gone_silent_ends_by_its_idle_timeout() {
+    let (open, says, clock) = opens(bounds(), CallOptions::default());
+    says.send(text("first")).unwrap();
+    let mut stream = open.await.unwrap();
+    stream.next().await.unwrap().unwrap();
+    // A consumer that takes its time is nobody's silence.
+    clock.advance(Duration::from_secs(60));
+    let mut next = Box::pin(stream.next());
+    assert!(futures::poll!(next.as_mut()).is_pending());
+    clock.advance(Duration::from_millis(999));
+    assert!(futures::poll!(next.as_mut()).is_pending());
+    clock.advance(Duration::from_millis(1));
+    let e = next.await.unwrap().unwrap_err();
+    assert_eq!(e.kind(), Kind::StreamInterrupted);
+    assert!(e.message().contains("stream_idle_timeout_ms"), "{e}");
+    assert!(!e.is_retryable());
+    assert!(says.is_closed(), "the model is told that nobody listens");
+    assert!(stream.next().await.is_none());
+}
+
+#[tokio::test]
+async fn the_entrys_timeout_covers_a_local_stream_up_to_its_first_item() {
+    // Longer than the idle timeout: a model that reads a long prompt is not silent.
+    let more = json!({"timeout_ms": 5000, "stream_idle_timeout_ms": 1000});
+    let (open, says, clock) = opens(more, CallOptions::default());
+    let mut open = Box::pin(open);
+    assert!(futures::poll!(open.as_mut()).is_pending());
+    // Counts and ids are no item.
+    says.send(Ok(StreamEvent::Usage(Default::default())))
+        .unwrap();
+    assert!(futures::poll!(open.as_mut()).is_pending());
+    clock.advance(Duration::from_millis(4999));
+    assert!(futures::poll!(open.as_mut()).is_pending());
+    clock.advance(Duration::from_millis(1));
+    assert_eq!(open.await.unwrap_err().kind(), Kind::DeadlineExceeded);
+    assert!(says.is_closed());
+}
+
+#[tokio::test]
+async fn a_callers_own_deadline_covers_a_local_stream_to_its_end() {
+    let options = CallOptions::default().with_timeout(Duration::from_secs(3));
+    let (open, says, clock) = opens(json!({}), options);
+    says.send(text("first")).unwrap();
+    let mut stream = open.await.unwrap();
+    stream.next().await.unwrap().unwrap();
+    let mut next = Box::pin(stream.next());
+    assert!(futures::poll!(next.as_mut()).is_pending());
+    clock.advance(Duration::from_secs(3));
+    let e = next.await.unwrap().unwrap_err();
+    assert_eq!(e.kind(), Kind::DeadlineExceeded);
+    assert!(!e.is_retryable(), "some of the answer was handed out");
+    assert!(says.is_closed());
+}
+
+#[tokio::test]
+async fn a_local_stream_that_fails_before_its_first_item_fails_the_call_and_after_it_the_stream() {
+    let broken = || Err(Error::new(Kind::Overloaded, "too much"));
+    let (open, says, _clock) = opens(json!({}), CallOptions::default());
+    says.send(Ok(StreamEvent::Usage(Default::default())))
+        .unwrap();
+    says.send(broken()).unwrap();
+    let e = open.await.unwrap_err();
+    assert_eq!((e.kind(), e.is_retryable()), (Kind::Overloaded, true));
+
+    let (open, says, _clock) = opens(json!({}), CallOptions::default());
+    says.send(text("first")).unwrap();
+    says.send(broken()).unwrap();
+    let mut stream = open.await.unwrap();
+    stream.next().await.unwrap().unwrap();
+    let e = stream.next().await.unwrap().unwrap_err();
+    assert_eq!((e.kind(), e.is_retryable()), (Kind::Overloaded, false));
 }

@@ -6,7 +6,11 @@ mod antfly;
 mod check;
 mod embed;
 mod generate;
+#[cfg(feature = "in-process")]
+mod in_process;
 mod interrupt;
+#[cfg(all(feature = "in-process", unix))]
+mod offline;
 mod rerank;
 mod support;
 mod usage;

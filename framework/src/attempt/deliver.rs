@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt as _;
@@ -13,6 +14,7 @@ use super::{Call, Held, Loaded, Outcome, with_hint};
 use crate::client::Bound;
 use crate::error::{Error, Kind, Result};
 use crate::generate::{GenerateRequest, GenerateStream, Generation, StreamEvent, ToolCallDelta};
+use crate::handle::Handle;
 use crate::http::{ResponseBody, read_bounded, unexpected_body};
 use crate::provider::{GenerateCodec, Head, Route};
 
@@ -282,16 +284,39 @@ impl Carried {
     }
 }
 
-/// A local stream under the caller's own deadline and cancellation. Its permit is the model's own.
-pub(crate) fn guard_local_stream(
+/// Reads a local stream up to its first item, which the call's deadline covers: until then a model may wait its turn or read a long
+/// prompt, and its silence is none. An error is the call's failure.
+pub(crate) async fn open_local_stream(
     events: BoxStream<'static, Result<StreamEvent>>,
-    call: Call,
-) -> GenerateStream {
-    let stream = futures::stream::unfold((events, call), |(mut events, call)| async move {
-        match call.within(pin!(async { Ok(events.next().await) })).await {
+    handle: &Handle,
+) -> Result<LocalEvents> {
+    let mut events = Events::of(Source::Engine(events, handle.time.clone(), Duration::MAX));
+    events.first_item().await?;
+    if let Some(Source::Engine(_, _, idle)) = &mut events.source {
+        *idle = handle.entry.stream_idle_timeout;
+    }
+    Ok(LocalEvents(events))
+}
+
+/// A local stream that has begun.
+pub(crate) struct LocalEvents(Events);
+
+/// The rest of a local stream, as of any other: under the caller's own deadline, its cancellation and the entry's idle timeout. Its
+/// permit is the model's own.
+pub(crate) fn guard_local_stream(events: LocalEvents, call: Call) -> GenerateStream {
+    let stream = futures::stream::unfold((events.0, call), |(mut events, call)| async move {
+        // An item that is there is there, whatever the time.
+        if let Some(event) = events.ready.pop_front() {
+            return Some((Ok(event), (events, call)));
+        }
+        let next = call.within(pin!(async { Ok(events.next().await) })).await;
+        match next {
             Ok(None) => None,
-            Ok(Some(next)) => Some((next.map_err(|e| call.name(e)), (events, call))),
-            Err(e) => Some((Err(e), (events, call))),
+            Ok(Some(Ok(event))) => Some((Ok(event), (events, call))),
+            // Some of the answer has been handed out: asked for again it would be said twice.
+            Ok(Some(Err(e))) | Err(e) => {
+                Some((Err(call.name(e.with_retryable(false))), (events, call)))
+            }
         }
     })
     .boxed();

@@ -16,6 +16,7 @@ use crate::provider::{Flow, Frame, Framing, StreamDecoder};
 /// Where a stream's events come from.
 pub(super) enum Source {
     Http(Box<HttpEvents>),
+    /// Decoded elsewhere: by a vendor's SDK, or made by a model in this process.
     Engine(BoxStream<'static, Result<StreamEvent>>, Time, Duration),
     Whole(VecDeque<StreamEvent>),
 }
@@ -191,7 +192,7 @@ impl Events {
         }
     }
 
-    /// Reads until something a consumer can see is there. What failed before that is the attempt's failure.
+    /// Reads until something a consumer can see is there. What failed before that is the attempt's failure (a local call's).
     pub(super) async fn first_item(&mut self) -> Result<()> {
         while let Some(source) = &mut self.source {
             let more = source.more(&mut self.ready).await;

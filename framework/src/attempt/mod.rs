@@ -37,7 +37,9 @@ use crate::provider::{EngineProvider, Head, HttpProvider, Prepared, Reply, Route
 pub(crate) use backoff::Jitter;
 use classify::{may_retry, with_hint};
 pub(crate) use credential::{CredentialCell, Loaded};
-pub(crate) use deliver::{Deliver, Incoming, Plain, Streamed, guard_local_stream};
+pub(crate) use deliver::{
+    Deliver, Incoming, LocalEvents, Plain, Streamed, guard_local_stream, open_local_stream,
+};
 pub(crate) use observe::Held;
 pub use observe::{AttemptObserver, AttemptRecord, Outcome};
 use progress::Progress;

@@ -4,13 +4,14 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use futures::StreamExt as _;
-use futures::stream::BoxStream;
 
 use super::options::{Bound, CallOptions};
 use super::plan;
-use crate::attempt::{Call, Plain, Streamed, Ticket, Turnstile, guard_local_stream};
+use crate::attempt::{
+    Call, LocalEvents, Plain, Streamed, Ticket, Turnstile, guard_local_stream, open_local_stream,
+};
 use crate::error::{Error, Kind, Result};
-use crate::generate::{GenerateRequest, GenerateStream, Generation, StreamEvent};
+use crate::generate::{GenerateRequest, GenerateStream, Generation};
 use crate::handle::Handle;
 use crate::provider::{
     GenerateCodec, Head, LocalAnswer, LocalProvider, LocalRequest, Prepared, Route,
@@ -153,9 +154,9 @@ impl Generator {
         &self,
         local: &dyn LocalProvider,
         request: GenerateRequest,
-    ) -> Result<BoxStream<'static, Result<StreamEvent>>> {
+    ) -> Result<LocalEvents> {
         match local.run(LocalRequest::Stream(request)).await? {
-            LocalAnswer::Stream(events) => Ok(events),
+            LocalAnswer::Stream(events) => open_local_stream(events, &self.handle).await,
             _ => Err(wrong_answer()),
         }
     }

@@ -55,6 +55,7 @@ pub(crate) use options::Bound;
 pub use options::CallOptions;
 pub use reranker::Reranker;
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use antfly_limiter::{Lease, Limiter, Policy, ScopeKey, ScopeSnapshot, Time};
@@ -108,6 +109,8 @@ pub struct Checked {
     pub policy: Policy,
     /// Of an embedder: what shapes its vectors, as a stable hash.
     pub fingerprint: Option<String>,
+    /// Of a model in this process: where its files are.
+    pub model_path: Option<PathBuf>,
     /// Keeps a model in this process, and so its admission, known to the next check.
     _provider: Arc<dyn Provider>,
 }
@@ -184,6 +187,10 @@ impl Client {
             policy: resolved.policy,
             fingerprint: (entry.operation == Operation::Embed)
                 .then(|| crate::config::fingerprint(entry, &declared.identity.endpoint)),
+            model_path: match provider.route() {
+                Route::Local(local) => local.model_path().map(Path::to_owned),
+                _ => None,
+            },
             _provider: provider,
         })
     }

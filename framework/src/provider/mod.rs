@@ -20,6 +20,7 @@ mod place;
 mod prepared;
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -206,6 +207,10 @@ pub trait LocalProvider: fmt::Debug + Send + Sync {
     /// What the model takes besides text.
     fn media(&self) -> MediaSupport {
         MediaSupport::None
+    }
+    /// Where its files are, as `check` shows it.
+    fn model_path(&self) -> Option<&Path> {
+        None
     }
     /// Runs one request; a full queue is refused at once (`overloaded`).
     async fn run(&self, request: LocalRequest) -> Result<LocalAnswer>;

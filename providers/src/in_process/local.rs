@@ -1,6 +1,7 @@
 //! A request for a model: queued, run on a thread of the model's, answered.
 
 use std::collections::VecDeque;
+use std::path::Path;
 use std::sync::Arc;
 
 use antfly_framework::generate::{Accumulator, GenerateRequest, StreamEvent};
@@ -51,6 +52,10 @@ impl Local {
 
 #[async_trait]
 impl LocalProvider for Local {
+    fn model_path(&self) -> Option<&Path> {
+        Some(self.model.path())
+    }
+
     async fn run(&self, request: LocalRequest) -> Result<LocalAnswer> {
         match (request, &self.settings) {
             (LocalRequest::Embed(request), Settings::Embed(settings)) => {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
@@ -58,6 +58,10 @@ impl Model {
         Ok(model)
     }
 
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     pub(super) fn queue(&self) -> &Queue {
         &self.queue
     }
@@ -84,7 +88,8 @@ impl Model {
         let millis = began.elapsed().as_millis();
         match &loaded {
             Ok(_) => tracing::info!(%path, %millis, "loaded the model's {what}"),
-            Err(e) => tracing::warn!(%path, %millis, "the model's {what} can't be loaded: {e}"),
+            // Its callers are told; a warning would say it twice.
+            Err(e) => tracing::info!(%path, %millis, "the model's {what} can't be loaded: {e}"),
         }
         loaded
     }

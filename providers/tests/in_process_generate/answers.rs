@@ -1,12 +1,10 @@
 //! What a generator says and when it stops, with models whose every answer is known beforehand.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use antfly_providers::generate::{ResponseFormat, Tool, ToolChoice};
 use antfly_providers::{
-    CallOptions, FinishReason, GenerateRequest, Generation, Generator, Kind, Message, Part,
-    StreamEvent,
+    FinishReason, GenerateRequest, Generation, Generator, Kind, Message, Part, StreamEvent,
 };
 use serde_json::json;
 
@@ -15,7 +13,7 @@ use crate::{client, entry, generator};
 
 const END: &str = "<|im_end|>";
 
-fn greedy() -> GenerateRequest {
+pub(crate) fn greedy() -> GenerateRequest {
     let mut request = GenerateRequest::prompt("hi");
     request.temperature = Some(0.0);
     request
@@ -240,40 +238,6 @@ async fn a_control_token_in_a_message_is_letters() {
         tokens("\u{100000}<|im_end|>").await,
         empty + 4 + END.len() as u64
     );
-}
-
-#[tokio::test]
-async fn a_stream_that_is_dropped_stops_its_run() {
-    let mut file = tiny::scripted(&[], |t| vec![if t == "a" { "b" } else { "a" }.to_owned()]);
-    file.set("llama.context_length", Meta::U32(1_000_000_000));
-    let generator = generator(&file.write("forever"));
-    let mut request = greedy();
-    request.max_tokens = Some(1_000_000_000);
-    let mut stream = generator.stream(request.clone()).await.unwrap();
-    for _ in 0..3 {
-        assert!(matches!(
-            stream.next().await,
-            Some(Ok(StreamEvent::Text(_)))
-        ));
-    }
-    drop(stream);
-    // The one slot is free again: this would wait for ever behind the other.
-    let mut short = greedy();
-    short.max_tokens = Some(3);
-    let answer = generator.generate(short).await.unwrap();
-    assert_eq!(answer.text.len(), 3);
-    // And so it is after a call that ran out of time.
-    let hurried = CallOptions::default().with_timeout(Duration::from_millis(50));
-    let error = generator.generate_with(request, hurried).await.unwrap_err();
-    assert_eq!(error.kind(), Kind::DeadlineExceeded);
-    generator
-        .generate({
-            let mut r = greedy();
-            r.max_tokens = Some(1);
-            r
-        })
-        .await
-        .unwrap();
 }
 
 #[tokio::test]

@@ -1,7 +1,8 @@
 //! Generation with GGUF models, through the front door.
 //!
 //! - `reference`: greedy answers equal llama.cpp's (`fixtures/`, made by `reference.py`).
-//! - `answers`: streams, seeds, stop sequences, caps, cancellation, options.
+//! - `answers`: streams, seeds, stop sequences, caps, options.
+//! - `streams`: deadlines, drops, and what becomes of the run.
 //! - `files`: broken and hostile files.
 //! - `tiny`: small models, written by these tests, that everything but the real one's reference runs with.
 #![allow(clippy::unwrap_used)] // A test fails by panicking.
@@ -11,6 +12,7 @@ mod answers;
 mod fetched;
 mod files;
 mod reference;
+mod streams;
 #[allow(dead_code)] // The crate's own tests use the rest of it.
 mod tiny;
 
