@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use antfly_framework::provider::Operation;
 use antfly_framework::testing::Gate;
-use antfly_framework::{CallOptions, EmbedRequest, Kind};
+use antfly_framework::{CallOptions, CancellationToken, EmbedRequest, Kind};
+use futures::FutureExt as _;
+use futures::future::FusedFuture as _;
 use serde_json::json;
 
 use crate::support::{Answer, drive, fake};
@@ -132,13 +134,135 @@ async fn a_slow_credential_costs_the_deadline_and_no_quota() {
         (scope.active, scope.queued, scope.counters.admitted),
         (0, 0, 0)
     );
-    *world.gate.lock().unwrap() = None;
-    let mut next = Box::pin(embedder.embed(texts()));
-    // The abandoned load does not stand in the way for ever.
-    let first = futures::poll!(next.as_mut());
-    if let Poll::Ready(done) = first {
-        done.unwrap();
+}
+
+#[tokio::test]
+async fn a_load_that_all_its_callers_have_left_is_dropped_and_the_next_begins_anew() {
+    let (client, entry, world, clock) = fake("left", Operation::Embed, json!({}));
+    // Never opened: the first load is stuck for good.
+    *world.gate.lock().unwrap() = Some(Gate::new());
+    let embedder = client.embedder(&entry).unwrap();
+    for leaves in ["deadline", "cancellation", "drop"] {
+        world.log.lock().unwrap().clear();
+        let cancel = CancellationToken::new();
+        let options = CallOptions::default()
+            .with_timeout(Duration::from_secs(2))
+            .with_cancel(cancel.clone());
+        let mut call = Box::pin(embedder.embed_with(texts(), options));
+        assert!(futures::poll!(call.as_mut()).is_pending());
+        match leaves {
+            "deadline" => drop(drive(&clock, call).await.unwrap_err()),
+            "cancellation" => {
+                cancel.cancel();
+                drop(call.await.unwrap_err());
+            }
+            _ => drop(call),
+        }
+        assert_eq!(world.log(), ["load", "load dropped"], "{leaves}");
     }
+    *world.gate.lock().unwrap() = None;
+    drive(&clock, embedder.embed(texts())).await.unwrap();
+    assert_eq!(world.log().last().map(String::as_str), Some("send 1"));
+}
+
+#[tokio::test]
+async fn a_caller_that_leaves_takes_nothing_from_those_who_still_wait() {
+    let (client, entry, world, clock) = fake("leaver", Operation::Embed, json!({}));
+    let gate = Gate::new();
+    *world.gate.lock().unwrap() = Some(gate.clone());
+    let embedder = client.embedder(&entry).unwrap();
+    let mut first = Box::pin(embedder.embed(texts()));
+    let mut second = Box::pin(embedder.embed(texts()));
+    let mut third = Box::pin(embedder.embed(texts()));
+    for call in [&mut first, &mut second, &mut third] {
+        assert!(futures::poll!(call.as_mut()).is_pending());
+    }
+    // The one that began the load, and one that joined it.
+    drop(first);
+    drop(third);
+    gate.open();
+    drive(&clock, second).await.unwrap();
+    assert_eq!(world.log(), ["load", "send 1"]);
+}
+
+#[tokio::test]
+async fn a_load_that_has_been_under_way_for_a_minute_is_not_joined_and_not_taken_from_its_callers()
+{
+    let (client, entry, world, clock) = fake("stuck", Operation::Embed, json!({}));
+    let gate = Gate::new();
+    *world.gate.lock().unwrap() = Some(gate.clone());
+    let embedder = client.embedder(&entry).unwrap();
+    let mut first = Box::pin(embedder.embed(texts()));
+    assert!(futures::poll!(first.as_mut()).is_pending());
+    clock.advance(Duration::from_millis(59_999));
+    let mut joins = Box::pin(embedder.embed(texts()));
+    assert!(futures::poll!(joins.as_mut()).is_pending());
+    clock.advance(Duration::from_millis(1));
+    *world.gate.lock().unwrap() = None;
+    drive(&clock, embedder.embed(texts())).await.unwrap();
+    assert_eq!(world.log(), ["load", "load", "send 1"]);
+    assert!(futures::poll!(first.as_mut()).is_pending());
+    gate.open();
+    drive(&clock, first).await.unwrap();
+    drive(&clock, joins).await.unwrap();
+    // What the older one brought late does not replace what the newer one did.
+    drive(&clock, embedder.embed(texts())).await.unwrap();
+    assert_eq!(world.log().iter().filter(|l| *l == "load").count(), 2);
+}
+
+#[tokio::test]
+async fn a_forced_load_that_was_left_is_forced_again() {
+    let (client, entry, world, clock) = fake("forced", Operation::Embed, json!({}));
+    let embedder = client.embedder(&entry).unwrap();
+    drive(&clock, embedder.embed(texts())).await.unwrap();
+    world.log.lock().unwrap().clear();
+    *world.gate.lock().unwrap() = Some(Gate::new());
+    world.answer(Answer::Expired);
+    let mut leaves = Box::pin(embedder.embed(texts()));
+    assert!(futures::poll!(leaves.as_mut()).is_pending());
+    drop(leaves);
+    assert_eq!(world.log(), ["send 1", "load!", "load dropped"]);
+    world.log.lock().unwrap().clear();
+    *world.gate.lock().unwrap() = None;
+    world.answer(Answer::Expired);
+    drive(&clock, embedder.embed(texts())).await.unwrap();
+    assert_eq!(world.log(), ["send 1", "load!", "send 2"]);
+}
+
+#[tokio::test]
+async fn a_call_dropped_at_any_await_leaves_nothing_behind_and_spoils_nothing() {
+    let mut finished = 0;
+    for hidden in [false, true] {
+        for polls in 1..12 {
+            let name = format!("dropped {hidden} {polls}");
+            let limits = json!({"rate_limit": {"max_concurrency": 1}});
+            let (client, entry, world, clock) = fake(&name, Operation::Embed, limits);
+            *world.lazy.lock().unwrap() = true;
+            *world.hidden.lock().unwrap() = hidden;
+            let embedder = client.embedder(&entry).unwrap();
+            let mut other = embedder.embed(texts()).boxed().fuse();
+            let mut call = Box::pin(embedder.embed(texts()));
+            for _ in 0..polls {
+                if futures::poll!(call.as_mut()).is_ready() {
+                    finished += 1;
+                    break;
+                }
+                // It joins what the other one began, and is left alone with it.
+                if let Poll::Ready(done) = futures::poll!(&mut other) {
+                    done.unwrap();
+                }
+                tokio::task::yield_now().await;
+            }
+            drop(call);
+            if !other.is_terminated() {
+                drive(&clock, other).await.unwrap();
+            }
+            drive(&clock, embedder.embed(texts())).await.unwrap();
+            let scope = embedder.scope_snapshot();
+            assert_eq!((scope.active, scope.queued), (0, 0), "{name}");
+        }
+    }
+    assert!(finished > 0, "no call was ever polled to its end");
 }
 
 #[tokio::test]

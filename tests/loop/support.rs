@@ -36,7 +36,7 @@ pub(crate) enum Answer {
 #[derive(Debug, Default)]
 pub(crate) struct World {
     pub(crate) answers: Mutex<VecDeque<Answer>>,
-    /// What was done, in order: `load`, `load!` (forced), `send N`.
+    /// What was done, in order: `load`, `load!` (forced), `load dropped` (before its end), `send N`.
     pub(crate) log: Mutex<Vec<String>>,
     pub(crate) time: Mutex<Option<Time>>,
     /// How long a loaded credential is good.
@@ -118,6 +118,7 @@ impl CredentialProvider for Fake {
             Freshness::Cached => "load",
             Freshness::Forced => "load!",
         });
+        let mut under_way = UnderWay(Some(Arc::clone(&self.world)));
         let lazy = *self.world.lazy.lock().unwrap();
         if lazy {
             tokio::task::yield_now().await;
@@ -142,7 +143,19 @@ impl CredentialProvider for Fake {
             (Some(time), _) => Validity::Until(now.saturating_add(time)),
             (None, _) => Validity::Until(Instant::MAX),
         };
+        under_way.0 = None;
         Ok(Credential::typed(Arc::new("fake"), validity))
+    }
+}
+
+/// A load that has not come to its end.
+struct UnderWay(Option<Arc<World>>);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        if let Some(world) = self.0.take() {
+            world.note("load dropped");
+        }
     }
 }
 

@@ -1,16 +1,24 @@
 //! Credentials outside the quota: kept while good, loaded once for all who wait.
+//!
+//! A load belongs to those who wait for it: it goes on as long as one of them does, and is dropped with the last. Nothing is left
+//! behind that nobody drives, and so nobody can join it. One that has been under way for long is not joined either: who is in it
+//! waits on, whoever comes has one begun anew.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use antfly_limiter::{Instant, Time};
 use futures::FutureExt as _;
-use futures::future::{BoxFuture, Shared};
+use futures::future::{BoxFuture, Shared, WeakShared};
 
 use crate::error::{Error, Kind, Result};
 use crate::provider::{Credential, CredentialProvider, Freshness, Provider, Route, Validity};
 
-type Load = Shared<BoxFuture<'static, Result<Loaded, Arc<Error>>>>;
+type Work = BoxFuture<'static, Result<Loaded, Arc<Error>>>;
+type Load = Shared<Work>;
+
+/// How long a load may be under way and still be joined. Sources have bounds of their own, which are no longer.
+const JOINABLE: Duration = Duration::from_secs(60);
 
 /// A credential with the number of the load it came from.
 #[derive(Clone, Debug)]
@@ -47,10 +55,25 @@ impl Loaded {
 #[derive(Default)]
 struct State {
     kept: Option<Loaded>,
-    loading: Option<(u64, Load)>,
+    loading: Option<Loading>,
     loads: u64,
-    /// The last load that was forced. What was loaded before it and refused since has been replaced already.
+    /// The last forced load that gave a credential. What was loaded before it and refused since has been replaced already.
     forced: u64,
+}
+
+/// A load under way, held by those who wait for it alone.
+struct Loading {
+    number: u64,
+    forced: bool,
+    since: Instant,
+    work: WeakShared<Work>,
+}
+
+impl Loading {
+    /// The load, if somebody still waits for it and it is not stuck.
+    fn join(&self, now: Instant) -> Option<Load> {
+        (now.saturating_duration_since(self.since) < JOINABLE).then(|| self.work.upgrade())?
+    }
 }
 
 /// One handle's credential.
@@ -95,31 +118,43 @@ impl CredentialCell {
             {
                 return Ok(kept.clone());
             }
-            match &state.loading {
-                Some((number, load)) if refused.is_none_or(|refused| *number > refused) => {
-                    (*number, load.clone())
-                }
-                _ => {
+            let joined = state
+                .loading
+                .as_ref()
+                .filter(|loading| refused.is_none_or(|refused| loading.number > refused))
+                .and_then(|loading| Some((loading.number, loading.join(now)?)));
+            match joined {
+                Some(joined) => joined,
+                None => {
                     state.loads += 1;
                     let number = state.loads;
-                    let freshness = match refused {
-                        Some(refused) if refused >= state.forced => Freshness::Forced,
-                        _ => Freshness::Cached,
-                    };
-                    if freshness == Freshness::Forced {
-                        state.forced = number;
-                    }
-                    let load = self.load(number, freshness);
-                    state.loading = Some((number, load.clone()));
+                    let forced = refused.is_some_and(|refused| refused >= state.forced);
+                    let load = self.load(
+                        number,
+                        match forced {
+                            true => Freshness::Forced,
+                            false => Freshness::Cached,
+                        },
+                    );
+                    state.loading = load.downgrade().map(|work| Loading {
+                        number,
+                        forced,
+                        since: now,
+                        work,
+                    });
                     (number, load)
                 }
             }
         };
         let result = load.await;
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.loading.as_ref().is_some_and(|(n, _)| *n == number) {
-            state.loading = None;
-            if let Ok(loaded) = &result {
+        let ended = state.loading.take_if(|l| l.number == number);
+        if let Ok(loaded) = &result {
+            if ended.is_some_and(|l| l.forced) {
+                state.forced = number;
+            }
+            // Of two loads at once, the one that began later counts.
+            if state.kept.as_ref().is_none_or(|kept| kept.load < number) {
                 state.kept = Some(loaded.clone());
             }
         }

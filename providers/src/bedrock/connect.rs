@@ -130,8 +130,8 @@ fn connector(
     )
 }
 
-/// To an endpoint of credentials. Its whole answer is read here, within a bound of bytes and of time: whoever needs credentials joins
-/// the load that is under way, so one answer that stops halfway would be waited for by everyone, for good.
+/// To an endpoint of credentials. Its whole answer is read here, within a bound of bytes and of time: one that stops halfway would
+/// else be waited for until the calls' own deadlines, which may be far away.
 #[derive(Debug)]
 struct Small(SharedHttpConnector);
 

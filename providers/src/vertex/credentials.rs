@@ -28,8 +28,6 @@ use super::source::{FileKind, Source};
 const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
 /// How long a token endpoint may take before its credentials are given up and built anew by whoever asks next.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// A failure that was there for so long before anyone looked was not waited for.
-const LATE: Duration = Duration::from_secs(10);
 /// The longest account of what went wrong.
 const MESSAGE_BYTES: usize = 600;
 
@@ -38,7 +36,6 @@ pub(super) struct Tokens {
     source: Source,
     built: Mutex<Option<Arc<Built>>>,
     patience: Duration,
-    late: Duration,
 }
 
 /// Credentials of google-cloud-auth, and the secrets that no error may show.
@@ -47,6 +44,8 @@ struct Built {
     redactor: Redactor,
     /// Whether a token has come from them.
     delivered: AtomicBool,
+    /// When their first token was first waited for: whoever waits later waits no longer.
+    asked: OnceLock<Instant>,
 }
 
 impl Tokens {
@@ -59,17 +58,16 @@ impl Tokens {
         if let Some(tokens) = known.find(|tokens| tokens.source == source) {
             return tokens;
         }
-        let tokens = Arc::new(Tokens::new(source, PATIENCE, LATE));
+        let tokens = Arc::new(Tokens::new(source, PATIENCE));
         all.push(Arc::downgrade(&tokens));
         tokens
     }
 
-    fn new(source: Source, patience: Duration, late: Duration) -> Self {
+    fn new(source: Source, patience: Duration) -> Self {
         Tokens {
             source,
             built: Mutex::new(None),
             patience,
-            late,
         }
     }
 
@@ -82,21 +80,6 @@ impl Tokens {
         self: &Arc<Self>,
         refused: Option<&SecretString>,
     ) -> Result<SecretString> {
-        let failure = match self.try_token(refused).await {
-            Ok(token) => return Ok(token),
-            Err(failure) => failure,
-        };
-        // It failed while nobody was waiting: a caller who has gone asked for it. That is no answer to this one.
-        if failure.at.elapsed() > self.late {
-            return self.try_token(refused).await.map_err(|f| f.error);
-        }
-        Err(failure.error)
-    }
-
-    async fn try_token(
-        self: &Arc<Self>,
-        refused: Option<&SecretString>,
-    ) -> Result<SecretString, Failure> {
         let (mut built, new) = self.built()?;
         let mut told = built.look();
         let is_stale = match &told {
@@ -121,18 +104,19 @@ impl Tokens {
             Ok(_) => built.delivered.store(true, Ordering::Relaxed),
             Err(_) => self.give_up(&built),
         }
-        Ok(told?)
+        told
     }
 
     /// Waits for a token on the module's own runtime, where a panic of the library's stays. What failed is given up there as well:
     /// whoever asked may have gone by then.
-    async fn fetch(self: &Arc<Self>, built: &Arc<Built>) -> Result<SecretString, Failure> {
+    async fn fetch(self: &Arc<Self>, built: &Arc<Built>) -> Result<SecretString> {
         let (tokens, waiting) = (Arc::clone(self), Arc::clone(built));
         let asked = Arc::clone(built);
         let patience = self.patience;
+        let end = *built.asked.get_or_init(Instant::now) + patience;
         let task = runtime()?.spawn(async move {
             let asking = tokio::spawn(async move {
-                tokio::time::timeout(patience, asked.credentials.access_token()).await
+                tokio::time::timeout_at(end.into(), asked.credentials.access_token()).await
             });
             let told = match asking.await {
                 Ok(Ok(Ok(token))) => checked(token),
@@ -147,9 +131,9 @@ impl Tokens {
                 Ok(_) => waiting.delivered.store(true, Ordering::Relaxed),
                 Err(_) => tokens.give_up(&waiting),
             }
-            told.map_err(Failure::now)
+            told
         });
-        task.await.unwrap_or_else(|_| Err(unusable().into()))
+        task.await.unwrap_or_else(|_| Err(unusable()))
     }
 
     /// The credentials that there are, or new ones (and whether they are): after a failure, or at first.
@@ -193,27 +177,6 @@ impl Built {
 }
 
 type Told = std::result::Result<AccessToken, CredentialsError>;
-
-/// Why there is no token, and since when.
-struct Failure {
-    error: Error,
-    at: Instant,
-}
-
-impl Failure {
-    fn now(error: Error) -> Self {
-        Failure {
-            error,
-            at: Instant::now(),
-        }
-    }
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        Failure::now(error)
-    }
-}
 
 const UNUSABLE: &str = "google-cloud-auth could not use what the token endpoint answered";
 
@@ -312,6 +275,7 @@ fn build(source: &Source) -> Result<Built> {
             credentials,
             redactor,
             delivered: AtomicBool::new(false),
+            asked: OnceLock::new(),
         }),
         Err(error) => Err(Error::new(
             Kind::Auth,

@@ -15,7 +15,7 @@ struct Signed {
 
 impl Signed {
     /// `replies`: one a request.
-    fn in_with(patience: Duration, late: Duration, replies: Vec<Reply>) -> Self {
+    fn in_with(patience: Duration, replies: Vec<Reply>) -> Self {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let server = Server::start(replies);
@@ -29,7 +29,7 @@ impl Signed {
             kind: FileKind::AuthorizedUser,
             default: false,
         };
-        let tokens = Arc::new(Tokens::new(source, patience, late));
+        let tokens = Arc::new(Tokens::new(source, patience));
         Signed {
             server,
             tokens,
@@ -76,7 +76,7 @@ async fn until(done: impl Fn() -> bool) {
 async fn an_endpoint_that_hangs_is_given_up_though_whoever_asked_has_gone() {
     let short = Duration::from_millis(100);
     let replies = vec![Reply::hang(), token("good", 3600)];
-    let signed = Signed::in_with(short, LONG, replies);
+    let signed = Signed::in_with(short, replies);
     signed.ask_and_go().await;
     signed.forgotten().await;
     // Nothing of it is left: its connection is closed.
@@ -89,7 +89,7 @@ async fn an_endpoint_that_hangs_is_given_up_though_whoever_asked_has_gone() {
 async fn an_absurd_expiry_that_nobody_waited_for_is_no_panic_and_not_kept() {
     let gate = Gate::new();
     let replies = vec![token("t", u64::MAX).after(&gate), token("good", 3600)];
-    let signed = Signed::in_with(LONG, LONG, replies);
+    let signed = Signed::in_with(LONG, replies);
     signed.ask_and_go().await;
     gate.open();
     signed.forgotten().await;
@@ -100,7 +100,7 @@ async fn an_absurd_expiry_that_nobody_waited_for_is_no_panic_and_not_kept() {
 #[tokio::test]
 async fn a_refresh_that_panicked_is_an_error_for_whoever_looks() {
     let replies = vec![token("t", u64::MAX)];
-    let signed = Signed::in_with(LONG, LONG, replies);
+    let signed = Signed::in_with(LONG, replies);
     let (built, _) = signed.tokens.built().unwrap();
     until(|| built.look().is_some()).await;
     let told = built.look().unwrap().unwrap_err();
@@ -109,19 +109,40 @@ async fn a_refresh_that_panicked_is_an_error_for_whoever_looks() {
 
 #[tokio::test]
 async fn a_failure_that_came_while_nobody_waited_is_no_answer_to_the_next() {
-    let replies = vec![Reply::status(400), token("good", 3600)];
-    let signed = Signed::in_with(LONG, Duration::ZERO, replies);
-    let mut asked = Box::pin(signed.tokens.token(None));
-    assert!(futures::poll!(asked.as_mut()).is_pending());
-    // A load that is shared stays where it is when its callers go; who comes later takes it up again.
+    let gate = Gate::new();
+    let replies = vec![Reply::status(400).after(&gate), token("good", 3600)];
+    let signed = Signed::in_with(LONG, replies);
+    signed.ask_and_go().await;
+    gate.open();
     signed.forgotten().await;
-    assert_eq!(asked.await.unwrap().expose_secret(), "good");
+    let got = signed.tokens.token(None).await.unwrap();
+    assert_eq!(got.expose_secret(), "good");
+}
+
+#[tokio::test]
+async fn who_comes_while_an_endpoint_hangs_waits_no_longer_than_who_came_first() {
+    let patience = Duration::from_millis(1500);
+    let replies = vec![Reply::hang(), token("good", 3600)];
+    let signed = Signed::in_with(patience, replies);
+    let began = Instant::now();
+    signed.ask_and_go().await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let error = signed.tokens.token(None).await.unwrap_err();
+    assert_eq!(error.kind(), Kind::Transport, "{error}");
+    // Of its own it would have had the whole patience.
+    assert!(
+        began.elapsed() < Duration::from_millis(2400),
+        "{:?}",
+        began.elapsed()
+    );
+    let got = signed.tokens.token(None).await.unwrap();
+    assert_eq!(got.expose_secret(), "good");
 }
 
 #[tokio::test]
 async fn only_the_token_that_was_refused_is_replaced() {
     let replies = vec![token("first", 3600), token("second", 3600)];
-    let signed = Signed::in_with(LONG, LONG, replies);
+    let signed = Signed::in_with(LONG, replies);
     let first = signed.tokens.token(None).await.unwrap();
     for _ in 0..2 {
         let second = signed.tokens.token(Some(&first)).await.unwrap();

@@ -530,7 +530,7 @@ async fn a_broken_source_fails_its_calls_without_quota_and_recovers_by_itself() 
             let options = CallOptions::default().with_timeout(Duration::from_secs(5));
             let call = embedder.embed_with(texts(), options);
             let late = async {
-                // A caller of an endpoint that hangs runs out of time; the next one takes the load over.
+                // A caller of an endpoint that hangs runs out of time, and its load goes with it.
                 if hangs && loads.count() == 0 {
                     agent.wait_for_requests(1).await;
                     clock.advance(Duration::from_secs(5));

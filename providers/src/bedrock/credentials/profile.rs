@@ -27,7 +27,7 @@ const VARIABLES: &[&str] = &[
     "AWS_SHARED_CREDENTIALS_FILE",
 ];
 
-/// How long a `credential_process` may run: whoever needs credentials joins the load that is under way, and must not wait for good.
+/// How long a `credential_process` may run: one that hangs would else be waited for until the calls' own deadlines.
 #[cfg(feature = "bedrock-credential-process")]
 const PROGRAM_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);
 
