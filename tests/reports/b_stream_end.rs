@@ -94,6 +94,33 @@ async fn b03_nothing_after_the_end_mark_makes_an_error() {
     }
 }
 
+#[tokio::test]
+async fn b03_what_breaks_or_stops_after_the_finish_reason_takes_nothing_away() {
+    let finished = || Reply::sse([says("one"), finish("stop")]);
+    let replies = [
+        finished().then_abandon(),
+        finished().then_reset(),
+        finished().then_hang(),
+        // Half of what it cost, and half of the end mark.
+        finished()
+            .chunk("data: {\"choices\": [], \"usa")
+            .then_abandon(),
+        finished().chunk("data: [DO").then_abandon(),
+    ];
+    let count = replies.len();
+    let server = Server::start(replies);
+    let generator = generator(&client(), &server, json!({"stream_idle_timeout_ms": 1000}));
+    for number in 0..count {
+        let (events, error) = soon(read(&generator)).await;
+        assert!(error.is_none(), "{number}: {error:?}");
+        assert_eq!(texts(&events), ["one"], "{number}");
+        let ends = |e: &&StreamEvent| matches!(e, StreamEvent::Finish { .. });
+        assert_eq!(events.iter().filter(ends).count(), 1, "{number}");
+        until("the permit", || generator.scope_snapshot().active == 0).await;
+    }
+    assert_eq!(server.requests().len(), count, "nothing was asked again");
+}
+
 /// Sends these frames after a delta and gives the error, which must end the stream.
 async fn after_a_delta(provider: &str, tail: &str) -> (Vec<StreamEvent>, Error) {
     let server = Server::start([

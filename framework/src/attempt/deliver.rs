@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
 
-use super::events::{Events, HttpEvents, Source};
+use super::events::{EngineEvents, Events, HttpEvents, Source};
 use super::{Call, Held, Loaded, Outcome, with_hint};
 use crate::client::Bound;
 use crate::error::{Error, Kind, Result};
@@ -145,11 +145,11 @@ impl Deliver for Streamed<'_> {
             }
             Incoming::Events(head, events) => (
                 head,
-                Source::Engine(
+                Source::Engine(EngineEvents::new(
                     events,
-                    handle.time.clone(),
                     handle.entry.stream_idle_timeout,
-                ),
+                    handle.time.clone(),
+                )),
             ),
         };
         let request_id = match provider.route() {
@@ -290,10 +290,11 @@ pub(crate) async fn open_local_stream(
     events: BoxStream<'static, Result<StreamEvent>>,
     handle: &Handle,
 ) -> Result<LocalEvents> {
-    let mut events = Events::of(Source::Engine(events, handle.time.clone(), Duration::MAX));
+    let events = EngineEvents::new(events, Duration::MAX, handle.time.clone());
+    let mut events = Events::of(Source::Engine(events));
     events.first_item().await?;
-    if let Some(Source::Engine(_, _, idle)) = &mut events.source {
-        *idle = handle.entry.stream_idle_timeout;
+    if let Some(Source::Engine(engine)) = &mut events.source {
+        engine.bound_silence(handle.entry.stream_idle_timeout);
     }
     Ok(LocalEvents(events))
 }

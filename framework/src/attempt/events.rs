@@ -17,7 +17,7 @@ use crate::provider::{Flow, Frame, Framing, StreamDecoder};
 pub(super) enum Source {
     Http(Box<HttpEvents>),
     /// Decoded elsewhere: by a vendor's SDK, or made by a model in this process.
-    Engine(BoxStream<'static, Result<StreamEvent>>, Time, Duration),
+    Engine(EngineEvents),
     Whole(VecDeque<StreamEvent>),
 }
 
@@ -26,23 +26,60 @@ impl Source {
     pub(super) async fn more(&mut self, ready: &mut VecDeque<StreamEvent>) -> Result<bool> {
         match self {
             Source::Http(http) => http.more(ready).await,
-            Source::Engine(events, time, idle) => {
-                let until = time.now().saturating_add(*idle);
-                match time.timeout_at(until, events.next()).await {
-                    Ok(Some(event)) => {
-                        ready.push_back(event?);
-                        Ok(true)
-                    }
-                    Ok(None) => Ok(false),
-                    Err(_) => Err(silent(*idle)),
-                }
-            }
+            Source::Engine(engine) => engine.more(ready).await,
             Source::Whole(events) => {
                 ready.append(events);
                 Ok(false)
             }
         }
     }
+}
+
+/// The events of an engine's own stream.
+pub(super) struct EngineEvents {
+    events: BoxStream<'static, Result<StreamEvent>>,
+    finished: bool,
+    idle: Duration,
+    time: Time,
+}
+
+impl EngineEvents {
+    pub(super) fn new(
+        events: BoxStream<'static, Result<StreamEvent>>,
+        idle: Duration,
+        time: Time,
+    ) -> Self {
+        EngineEvents {
+            events,
+            finished: false,
+            idle,
+            time,
+        }
+    }
+
+    /// From now on, silence for so long is an error.
+    pub(super) fn bound_silence(&mut self, idle: Duration) {
+        self.idle = idle;
+    }
+
+    async fn more(&mut self, ready: &mut VecDeque<StreamEvent>) -> Result<bool> {
+        let until = self.time.now().saturating_add(self.idle);
+        match self.time.timeout_at(until, self.events.next()).await {
+            Ok(Some(event)) => {
+                let event = event?;
+                self.finished |= is_finish(&event);
+                ready.push_back(event);
+                Ok(true)
+            }
+            Ok(None) => Ok(false),
+            Err(_) if self.finished => Ok(false),
+            Err(_) => Err(silent(self.idle)),
+        }
+    }
+}
+
+fn is_finish(event: &StreamEvent) -> bool {
+    matches!(event, StreamEvent::Finish { .. })
 }
 
 fn silent(idle: Duration) -> Error {
@@ -87,6 +124,9 @@ pub(super) struct HttpEvents {
     frames: Vec<Frame>,
     /// The beginning of the body as long as no event has been found in it: what is said when there is none at all.
     unframed: Option<Vec<u8>>,
+    /// Whether the answer has come to its end. What is still to come of the stream adds nothing to it but what it cost: a connection
+    /// that breaks, or a server that says no more, takes nothing away.
+    finished: bool,
     idle: Duration,
     time: Time,
 }
@@ -105,6 +145,7 @@ impl HttpEvents {
             decoder,
             frames: Vec::new(),
             unframed: Some(Vec::new()),
+            finished: false,
             idle: bounds.stream_idle_timeout,
             time,
         }
@@ -118,6 +159,10 @@ impl HttpEvents {
         let until = self.time.now().saturating_add(self.idle);
         let chunk = match self.time.timeout_at(until, body.chunk()).await {
             Ok(Ok(chunk)) => chunk,
+            Ok(Err(_)) | Err(_) if self.finished => {
+                self.body = None;
+                return Ok(false);
+            }
             Ok(Err(broken)) => {
                 return Err(Error::new(
                     Kind::StreamInterrupted,
@@ -157,6 +202,7 @@ impl HttpEvents {
         if chunk.is_none() && flow == Flow::Continue && failed.is_none() {
             failed = self.decoder.end(&mut out).err();
         }
+        self.finished |= out.iter().any(is_finish);
         ready.extend(out);
         if ended || failed.is_some() {
             self.body = None;

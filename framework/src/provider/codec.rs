@@ -102,6 +102,9 @@ pub enum Flow {
 }
 
 /// Decodes the frames of one stream. Empty and role-only chunks push nothing.
+///
+/// Push [`StreamEvent::Finish`] when nothing can follow but what the answer cost: from then on a connection that breaks, or goes silent, is the
+/// stream's end and no error. Where only the body's end says so, push it in `end`.
 pub trait StreamDecoder: Send {
     /// One frame. An error inside a 200 is returned as the error it is.
     fn push(&mut self, frame: Frame, out: &mut Vec<StreamEvent>) -> Result<Flow>;

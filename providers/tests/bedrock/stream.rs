@@ -143,10 +143,12 @@ async fn b03_what_breaks_after_the_message_has_ended_takes_nothing_away() {
         reply([text("a"), stop("end_turn")]),
         reply([text("a"), stop("end_turn"), usage(1, 1)]).then_reset(),
         reply([text("a"), stop("end_turn")]).then_abandon(),
+        reply([text("a"), stop("end_turn")]).then_hang(),
         reply([text("a"), stop("end_turn"), usage(1, 1)]).then_hang(),
     ] {
         let server = Server::start([reply]);
-        let stream = generator(&client, &server, json!({}))
+        let idle = json!({"stream_idle_timeout_ms": 1000});
+        let stream = generator(&client, &server, idle)
             .stream(ask())
             .await
             .unwrap();

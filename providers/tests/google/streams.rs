@@ -108,6 +108,17 @@ async fn b01_wherever_the_body_is_cut_it_is_never_a_success() {
 }
 
 #[tokio::test]
+async fn b01_a_connection_that_breaks_after_a_finish_reason_is_an_error_as_text_may_follow_it() {
+    // Some models say STOP in every chunk: only the body's end says that the answer is whole.
+    let all: Vec<&str> = fixture!("stream_text.sse").lines().collect();
+    let server = Server::start([Reply::sse(all).then_abandon()]);
+    let (events, error) = read(&gemini(&client(), &server, json!({}))).await;
+    assert_eq!(texts(&events), ["Two and two ", "are four."]);
+    assert_eq!(error.unwrap().kind(), Kind::StreamInterrupted);
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[tokio::test]
 async fn b03_nothing_after_the_finish_makes_an_error() {
     let late = json!({"usageMetadata": {"promptTokenCount": 8, "candidatesTokenCount": 6, "totalTokenCount": 14}});
     let whole = || sse(fixture!("stream_text.sse"));
