@@ -274,3 +274,54 @@ fn googles_scopes_show_project_location_and_credential_source_and_nothing_is_ope
     assert!(!out.stdout.contains("s3cr3t") && !out.stderr.contains("s3cr3t"));
     assert!(token_server.requests().is_empty());
 }
+
+#[test]
+fn a_proxy_variable_that_names_no_proxy_is_said_before_anything_is_sent() {
+    let folder = Folder::new();
+    let server = Server::always(Reply::status(500));
+    for (provider, more) in [
+        ("openai", json!({"api_key": "k"})),
+        ("bedrock", json!({"region": "us-east-1"})),
+    ] {
+        let mut entry = more.clone();
+        entry["provider"] = json!(provider);
+        entry["model"] = json!("amazon.titan-embed-text-v2:0");
+        entry["url"] = json!(server.url());
+        let document = json!({"embedders": {"docs": entry}});
+        let config = text(&folder.write("config.json", document));
+        for command_name in ["check", "embed"] {
+            for variable in ["HTTP_PROXY", "https_proxy", "ALL_PROXY"] {
+                let run = command(&[command_name, "--config", &config])
+                    .env("AWS_ACCESS_KEY_ID", "a")
+                    .env("AWS_SECRET_ACCESS_KEY", "b")
+                    .env(variable, "htp://user:hunter2@proxy:3128")
+                    .stdin(std::process::Stdio::null())
+                    .output()
+                    .unwrap();
+                let told = String::from_utf8_lossy(&run.stderr).into_owned();
+                assert_eq!(
+                    run.status.code(),
+                    Some(2),
+                    "{provider} {command_name}: {told}"
+                );
+                assert!(
+                    told.contains(variable) && told.contains("no proxy"),
+                    "{told}"
+                );
+                assert!(!told.contains("hunter2"), "{told}");
+            }
+        }
+        // An entry that leaves the variables aside does not care.
+        entry["proxy"] = json!("none");
+        let document = json!({"embedders": {"docs": entry}});
+        let config = text(&folder.write("config.json", document));
+        let run = command(&["check", "--config", &config])
+            .env("AWS_ACCESS_KEY_ID", "a")
+            .env("AWS_SECRET_ACCESS_KEY", "b")
+            .env("HTTP_PROXY", "htp://proxy")
+            .output()
+            .unwrap();
+        assert_eq!(run.status.code(), Some(0), "{provider}");
+    }
+    assert!(server.requests().is_empty());
+}

@@ -18,6 +18,6 @@ pub use event_stream::{EventStreamParser, LineParser};
 pub use redact::{
     MAX_MESSAGE_BYTES, REDACTED, Redactor, clip, is_credential_header, is_framing_header, mask,
 };
-pub use transport::extra_roots;
 pub(crate) use transport::{Transport, Transports};
+pub use transport::{check_proxy_variables, extra_roots};
 pub use url::{Endpoint, encode_segment};

@@ -9,9 +9,11 @@
 
 mod pools;
 mod setup;
+mod variables;
 
 pub use setup::extra_roots;
 pub(crate) use setup::{TransportConfig, Transports};
+pub use variables::check_proxy_variables;
 
 use std::error::Error as _;
 use std::fmt;

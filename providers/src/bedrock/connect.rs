@@ -174,7 +174,10 @@ type MakeProxy = Box<dyn Fn() -> Result<ProxyConfig> + Send + Sync>;
 /// The entry's proxy, checked once. No error here repeats its URL, which may hold a password.
 fn proxy(entry: &EntryConfig) -> Result<MakeProxy> {
     let text = match &entry.proxy {
-        ProxySetting::Environment => return Ok(Box::new(|| Ok(ProxyConfig::from_env()))),
+        ProxySetting::Environment => {
+            antfly_framework::http::check_proxy_variables()?;
+            return Ok(Box::new(|| Ok(ProxyConfig::from_env())));
+        }
         ProxySetting::None => return Ok(Box::new(|| Ok(ProxyConfig::disabled()))),
         ProxySetting::Url(text) => text.trim().to_owned(),
         _ => {

@@ -27,6 +27,9 @@ pub(crate) struct Transports(Mutex<Vec<(TransportConfig, Transport)>>);
 impl Transports {
     /// The transport for an entry's `ca_file` and `proxy`. Reads the file, opens no connection.
     pub(crate) fn for_entry(&self, entry: &EntryConfig) -> Result<Transport> {
+        if entry.proxy == ProxySetting::Environment {
+            super::variables::check_proxy_variables()?;
+        }
         let config = TransportConfig {
             extra_roots: read_ca_file(entry)?.into_iter().collect(),
             proxy: entry.proxy.clone(),
