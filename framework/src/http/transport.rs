@@ -20,11 +20,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderMap, HeaderValue};
+use http::header::{ACCEPT_ENCODING, HeaderMap, HeaderValue};
 use http::{Method, Response};
 use url::Url;
 
 use super::body::ResponseBody;
+use super::failure::{causes, foreign_encoding, is_not_http};
 use super::redact::is_credential_header;
 use crate::error::{Error, Kind, Result};
 use pools::Pools;
@@ -77,15 +78,9 @@ impl Transport {
         *response.status_mut() = status;
         *response.version_mut() = answer.version();
         *response.headers_mut() = std::mem::take(answer.headers_mut());
-        if let Some(encoding) = foreign_encoding(response.headers()) {
+        if let Some(error) = foreign_encoding(response.headers()) {
             if status.is_success() {
-                return Err(Error::new(
-                    Kind::InvalidResponse,
-                    format!(
-                        "the answer has the content encoding {encoding:?}, which was not asked for"
-                    ),
-                )
-                .with_status(status.as_u16()));
+                return Err(error.with_status(status.as_u16()));
             }
             return Ok(response);
         }
@@ -107,7 +102,7 @@ pub(super) fn broken_body(error: reqwest::Error, received: u64) -> Error {
         Kind::Transport,
         format!(
             "the connection broke after {received} bytes of the answer's body: {}",
-            causes(&error)
+            within(&error)
         ),
     )
     .with_retryable(false)
@@ -118,15 +113,14 @@ pub(super) fn broken_body(error: reqwest::Error, received: u64) -> Error {
 fn no_answer(error: reqwest::Error, url: &Url) -> Error {
     let origin = url.origin().ascii_serialization();
     let error = error.without_url();
-    let causes = causes(&error);
+    let causes = within(&error);
     if error.is_builder() {
         return Error::new(
             Kind::InvalidRequest,
             format!("the request can't be sent: {causes}"),
         );
     }
-    // What hyper says when bytes came that are not an HTTP answer.
-    let not_http = causes.contains(" parsed") || causes.contains("message head is too large");
+    let not_http = is_not_http(&causes);
     let message = if error.is_connect() {
         format!("can't connect to {origin}: {causes}")
     } else if not_http {
@@ -139,34 +133,9 @@ fn no_answer(error: reqwest::Error, url: &Url) -> Error {
         .with_source(error)
 }
 
-/// The causes of an error in one line, from the outside in, without reqwest's and hyper's own frame.
-fn causes(error: &reqwest::Error) -> String {
-    let mut parts: Vec<String> = Vec::new();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let text = error.to_string();
-        let known =
-            text.starts_with("client error (") || parts.iter().any(|part| part.contains(&text));
-        if !known {
-            parts.retain(|part| !text.contains(part.as_str()));
-            parts.push(text);
-        }
-        cause = error.source();
-    }
-    if parts.is_empty() {
-        error.to_string()
-    } else {
-        parts.join(": ")
-    }
-}
-
-fn foreign_encoding(headers: &HeaderMap) -> Option<String> {
-    headers
-        .get_all(CONTENT_ENCODING)
-        .into_iter()
-        .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
-        .map(|part| String::from_utf8_lossy(part).trim().to_owned())
-        .find(|encoding| !encoding.is_empty() && !encoding.eq_ignore_ascii_case("identity"))
+/// What reqwest's error stands for, without its own frame.
+fn within(error: &reqwest::Error) -> String {
+    causes(error.source().unwrap_or(error))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use antfly_framework::config::EntryConfig;
-use antfly_framework::http::Endpoint;
+use antfly_framework::http::{Endpoint, causes};
 use antfly_framework::provider::{Attempt, Credential, Head, Prepared, Reply};
 use antfly_framework::{Error, Kind, Result};
 use aws_credential_types::Credentials;
@@ -26,7 +26,6 @@ use tracing::instrument::WithSubscriber as _;
 use tracing::subscriber::NoSubscriber;
 
 use super::connect::Connectors;
-use super::credentials::causes;
 use super::pass::{Bounds, NoWay, Pass, Seen, lock};
 use super::wire::stream;
 

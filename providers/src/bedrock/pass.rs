@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-use antfly_framework::http::ERROR_BODY_BYTES;
+use antfly_framework::http::{ERROR_BODY_BYTES, causes, foreign_encoding, is_not_http};
 use antfly_framework::provider::{Attempt, Head};
 use antfly_framework::{Error, Kind, Result};
 use aws_smithy_runtime_api::client::http::{
@@ -21,7 +21,6 @@ use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
 use bytes::{Bytes, BytesMut};
 
-use super::credentials::causes;
 use super::frames::FrameBound;
 
 /// The service client's own HTTP client: nothing leaves through it.
@@ -153,16 +152,13 @@ async fn arrived(
     attempt.heard(&head);
     let success = (200..300).contains(&head.status);
     let framed = stream && head.content_type() == "application/vnd.amazon.eventstream";
-    let encoded = foreign_encoding(&head);
+    let encoded = foreign_encoding(&head.headers);
     lock(seen).head = Some(head.clone());
     let body = response.take_body();
-    if let (true, Some(encoding)) = (success, encoded) {
-        let failure = Error::new(
-            Kind::InvalidResponse,
-            format!("the answer has the content encoding {encoding:?}, which was not asked for"),
-        );
-        return Err(keep(seen, failure, &head));
-    }
+    let encoded = match encoded {
+        Some(failure) if success => return Err(keep(seen, failure, &head)),
+        encoded => encoded.is_some(),
+    };
     if success && framed {
         let watched = Watched {
             body: ByteStream::new(body),
@@ -178,6 +174,8 @@ async fn arrived(
             Ok(bytes) => bytes,
             Err(failure) => return Err(keep(seen, failure, &head)),
         }
+    } else if encoded {
+        Bytes::new()
     } else {
         read_refusal(body).await
     };
@@ -208,19 +206,6 @@ fn head_of(response: &HttpResponse) -> Head {
         status: response.status().as_u16(),
         headers,
     }
-}
-
-fn foreign_encoding(head: &Head) -> Option<String> {
-    let values = head
-        .headers
-        .get_all(http::header::CONTENT_ENCODING)
-        .into_iter();
-    values
-        .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
-        .map(|part| String::from_utf8_lossy(part).trim().to_ascii_lowercase())
-        .find(|encoding| {
-            !encoding.is_empty() && encoding != "identity" && encoding != "aws-chunked"
-        })
 }
 
 /// A whole body within its bound.
@@ -275,8 +260,7 @@ async fn read_refusal(body: SdkBody) -> Bytes {
 /// The error of a request that got no answer.
 fn no_answer(error: &ConnectorError) -> Error {
     let causes = causes(error);
-    // What hyper says when bytes came that are not an HTTP answer.
-    let not_http = causes.contains(" parsed") || causes.contains("message head is too large");
+    let not_http = is_not_http(&causes);
     Error::new(
         Kind::Transport,
         format!("no answer from the endpoint: {causes}"),

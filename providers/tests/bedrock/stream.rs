@@ -438,6 +438,22 @@ async fn c13_several_tool_calls_of_one_stream_are_kept_apart() {
 }
 
 #[tokio::test]
+async fn d09_of_a_refusal_in_an_encoding_the_status_is_told_and_none_of_its_bytes() {
+    let gzip = b"\x1f\x8b\x08\x00\x00\x00\x00\x00junk".to_vec();
+    let refusal = Reply::bytes(403, "application/json", gzip).header("content-encoding", "gzip");
+    let server = Server::always(refusal);
+    let generator = generator(&client(keys()), &server, json!({}));
+    for error in [
+        generator.generate(ask()).await.unwrap_err(),
+        generator.stream(ask()).await.map(drop).unwrap_err(),
+    ] {
+        assert_eq!((error.kind(), error.status()), (Kind::Auth, Some(403)));
+        assert!(!error.message().contains("junk"), "{error}");
+        assert!(!error.message().contains('\u{fffd}'), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn d09_a_stream_in_an_encoding_that_was_not_asked_for_is_an_error() {
     let server =
         Server::start([reply([text("a"), stop("end_turn")]).header("content-encoding", "gzip")]);

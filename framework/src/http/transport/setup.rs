@@ -8,7 +8,7 @@ use bytes::Bytes;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
-use super::{Transport, causes, pools};
+use super::{Transport, pools, within};
 use crate::config::{EntryConfig, ProxySetting};
 use crate::error::{Error, Kind, Result};
 
@@ -119,7 +119,7 @@ pub(super) fn proxy(proxy: &ProxySetting) -> Result<ProxyChoice> {
     }
     reqwest::Proxy::all(url)
         .map(|proxy| ProxyChoice::Only(Some(Box::new(proxy))))
-        .map_err(|error| problem(&causes(&error.without_url())))
+        .map_err(|error| problem(&within(&error.without_url())))
 }
 
 /// A reqwest client that does nothing on its own account.
@@ -144,7 +144,7 @@ pub(super) fn client(tls: &rustls::ClientConfig, proxy: &ProxyChoice) -> Result<
         }
     }
     builder.build().map_err(|error| {
-        let causes = causes(&error.without_url());
+        let causes = within(&error.without_url());
         Error::new(
             Kind::Config,
             format!("the HTTP client can't be built: {causes}"),

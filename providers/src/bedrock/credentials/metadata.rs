@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use antfly_framework::config::Env;
-use antfly_framework::http::Redactor;
+use antfly_framework::http::{Redactor, causes};
 use antfly_framework::{Error, Kind, Result};
 use aws_config::imds;
 use aws_config::provider_config::ProviderConfig;
@@ -15,7 +15,7 @@ use aws_smithy_types::DateTime;
 use aws_smithy_types::date_time::Format;
 use serde::Deserialize;
 
-use super::{Loader, causes};
+use super::Loader;
 use crate::bedrock::connect::{READ_TIMEOUT, client_of};
 
 const RELATIVE: &str = "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI";

@@ -173,21 +173,6 @@ fn validity(expiry: Option<SystemTime>, steady: bool) -> Validity {
     }
 }
 
-/// The causes of an SDK's error in one line, outermost first, each said once.
-pub(super) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut parts: Vec<String> = Vec::new();
-    let mut next = Some(error);
-    while let Some(error) = next {
-        let text = error.to_string();
-        if !parts.iter().any(|part| part.contains(&text)) {
-            parts.retain(|part| !text.contains(part.as_str()));
-            parts.push(text);
-        }
-        next = error.source();
-    }
-    parts.join(": ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

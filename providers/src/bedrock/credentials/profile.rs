@@ -6,6 +6,7 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use antfly_framework::config::Env;
+use antfly_framework::http::causes;
 use antfly_framework::{Error, Kind, Result};
 use aws_config::profile::ProfileSet;
 use aws_credential_types::Credentials;
@@ -140,7 +141,7 @@ impl Profiles {
             Some(Ok(set)) => Ok(Profiles(set)),
             Some(Err(e)) => Err(Error::new(
                 Kind::Auth,
-                format!("the shared AWS files can't be read: {}", super::causes(&e)),
+                format!("the shared AWS files can't be read: {}", causes(&e)),
             )),
             None => Err(Error::new(Kind::Auth, "the shared AWS files are not ready")),
         }
@@ -403,12 +404,7 @@ impl Loader {
             .role_name(sign_in.role);
         builder.set_session_name(sign_in.session);
         let keys = builder.build().provide_credentials().await;
-        keys.map_err(|e| {
-            Error::new(
-                Kind::Auth,
-                format!("IAM Identity Center: {}", super::causes(&e)),
-            )
-        })
+        keys.map_err(|e| Error::new(Kind::Auth, format!("IAM Identity Center: {}", causes(&e))))
     }
 }
 

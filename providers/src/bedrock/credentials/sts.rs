@@ -1,7 +1,7 @@
 //! STS: a role by credentials, or by a web identity's token file.
 
 use antfly_framework::config::Env;
-use antfly_framework::http::Redactor;
+use antfly_framework::http::{Redactor, causes};
 use antfly_framework::{Error, Kind, Result};
 use aws_credential_types::Credentials;
 use aws_sdk_sts::Client;
@@ -10,7 +10,7 @@ use aws_sdk_sts::config::timeout::TimeoutConfig;
 use aws_sdk_sts::config::{BehaviorVersion, IdentityCache, Region, StalledStreamProtectionConfig};
 use aws_sdk_sts::error::{ProvideErrorMetadata, SdkError};
 
-use super::{Loader, causes};
+use super::Loader;
 use crate::bedrock::connect::client_of;
 
 /// The session's name where nobody chose one.

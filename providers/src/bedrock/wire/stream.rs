@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use antfly_framework::generate::{FinishReason, StreamEvent, ToolCallDelta, Usage};
+use antfly_framework::http::causes;
 use antfly_framework::{Error, Kind, Result};
 use aws_sdk_bedrockruntime::error::SdkError;
 use aws_sdk_bedrockruntime::types::error::ConverseStreamOutputError;
@@ -17,7 +18,6 @@ use futures::{FutureExt as _, StreamExt as _};
 use tracing::instrument::WithSubscriber as _;
 use tracing::subscriber::NoSubscriber;
 
-use super::super::credentials::causes;
 use super::super::error;
 use super::super::pass::{Seen, lock};
 
