@@ -12,12 +12,7 @@ use crate::support::*;
 /// The bearer of one generation with a credentials file of this content.
 async fn bearer_of(google: &Google, content: &Value) -> String {
     let server = model();
-    let path = google.file(content);
-    let generator = vertex(
-        &client_of(Env::empty()),
-        &server,
-        with_file(&path, json!({})),
-    );
+    let generator = google.generator_of(content, &server, json!({}));
     generator.generate(ask()).await.unwrap();
     bearers(&server).remove(0)
 }
@@ -221,12 +216,7 @@ async fn a_file_that_cant_be_used_is_a_config_error_that_names_its_setting_and_n
 async fn k13_one_token_serves_many_calls() {
     let google = Google::start();
     let server = model();
-    let path = google.file(&google.user());
-    let generator = vertex(
-        &client_of(Env::empty()),
-        &server,
-        with_file(&path, json!({})),
-    );
+    let generator = google.generator(&server, json!({}));
     for _ in 0..10 {
         generator.generate(ask()).await.unwrap();
     }
@@ -239,12 +229,7 @@ async fn k13_calls_that_come_together_wait_for_one_token() {
     let gate = Gate::new();
     let google = Google::with(3600, Some(gate.clone()));
     let server = model();
-    let path = google.file(&google.user());
-    let generator = vertex(
-        &client_of(Env::empty()),
-        &server,
-        with_file(&path, json!({})),
-    );
+    let generator = google.generator(&server, json!({}));
     let calls: Vec<_> = (0..8)
         .map(|_| {
             let generator = generator.clone();
@@ -265,9 +250,8 @@ async fn a_slow_token_endpoint_holds_no_permit_and_costs_no_quota() {
     let gate = Gate::new();
     let google = Google::with(3600, Some(gate.clone()));
     let server = model();
-    let path = google.file(&google.user());
     let limits = json!({"rate_limit": {"requests_per_minute": 1, "max_concurrency": 1, "tokens_per_minute": 100_000}});
-    let generator = vertex(&client_of(Env::empty()), &server, with_file(&path, limits));
+    let generator = google.generator(&server, limits);
     let call = tokio::spawn({
         let generator = generator.clone();
         async move { generator.generate(ask()).await }
@@ -290,12 +274,7 @@ async fn a_call_that_runs_out_of_time_leaves_its_fetch_to_the_next() {
     let gate = Gate::new();
     let google = Google::with(3600, Some(gate.clone()));
     let server = model();
-    let path = google.file(&google.user());
-    let generator = vertex(
-        &client_of(Env::empty()),
-        &server,
-        with_file(&path, json!({})),
-    );
+    let generator = google.generator(&server, json!({}));
     let options = CallOptions::default().with_timeout(ms(100));
     let error = soon(generator.generate_with(ask(), options))
         .await
@@ -346,13 +325,8 @@ async fn k10_after_a_401_the_credentials_are_rebuilt_from_their_file_and_sent_on
         Reply::json(401, fixture!("error_token.json")),
         Reply::json(200, fixture!("generate.json")),
     ]);
-    let path = google.file(&google.user());
     // The retry that a refused token gets is beside the entry's own tries.
-    let generator = vertex(
-        &client_of(Env::empty()),
-        &server,
-        with_file(&path, json!({"retry": {"max_attempts": 1}})),
-    );
+    let generator = google.generator(&server, json!({"retry": {"max_attempts": 1}}));
     generator.generate(ask()).await.unwrap();
     // Somebody signs in again: the same file, another refresh token.
     let mut again = google.user();
@@ -376,12 +350,7 @@ async fn k11_a_token_that_is_refused_long_before_it_expires_is_replaced() {
         Reply::json(200, fixture!("generate.json")),
         Reply::json(200, fixture!("generate.json")),
     ]);
-    let path = google.file(&google.user());
-    let generator = vertex(
-        &client_of(Env::empty()),
-        &server,
-        with_file(&path, json!({})),
-    );
+    let generator = google.generator(&server, json!({}));
     generator.generate(ask()).await.unwrap();
     generator.generate(ask()).await.unwrap();
     // The new one is kept, and not asked for again.
@@ -393,12 +362,7 @@ async fn k11_a_token_that_is_refused_long_before_it_expires_is_replaced() {
 async fn k02_a_401_that_stays_is_an_auth_error_after_one_more_attempt() {
     let google = Google::start();
     let server = Server::always(Reply::json(401, fixture!("error_token.json")));
-    let path = google.file(&google.user());
-    let generator = vertex(
-        &client_of(Env::empty()),
-        &server,
-        with_file(&path, json!({})),
-    );
+    let generator = google.generator(&server, json!({}));
     let error = generator.generate(ask()).await.unwrap_err();
     assert_eq!((error.kind(), error.attempts()), (Kind::Auth, 2));
     assert_eq!(error.code(), Some("ACCESS_TOKEN_EXPIRED"));
@@ -409,12 +373,7 @@ async fn k02_a_401_that_stays_is_an_auth_error_after_one_more_attempt() {
 async fn a_403_is_not_cured_by_another_token() {
     let google = Google::start();
     let server = Server::start([Reply::json(403, fixture!("error_permission.json"))]);
-    let path = google.file(&google.user());
-    let generator = vertex(
-        &client_of(Env::empty()),
-        &server,
-        with_file(&path, json!({})),
-    );
+    let generator = google.generator(&server, json!({}));
     let error = generator.generate(ask()).await.unwrap_err();
     assert_eq!((error.kind(), error.attempts()), (Kind::Auth, 1));
     assert_eq!(google.given(), 1);
@@ -425,12 +384,7 @@ async fn k03_a_token_is_refreshed_before_it_expires_without_anyone_asking() {
     // Four minutes before the end is when a new one is fetched: here after a second.
     let google = Google::with(241, None);
     let server = model();
-    let path = google.file(&google.user());
-    let generator = vertex(
-        &client_of(Env::empty()),
-        &server,
-        with_file(&path, json!({})),
-    );
+    let generator = google.generator(&server, json!({}));
     generator.generate(ask()).await.unwrap();
     google.server.wait_for_requests(2).await;
     google.server.wait_until_idle().await;
@@ -462,12 +416,7 @@ async fn k11_many_calls_refused_with_one_token_replace_it_once() {
         }
         _ => Reply::json(200, fixture!("generate.json")),
     });
-    let path = google.file(&google.user());
-    let generator = vertex(
-        &client_of(Env::empty()),
-        &server,
-        with_file(&path, json!({})),
-    );
+    let generator = google.generator(&server, json!({}));
     let calls: Vec<_> = (0..3)
         .map(|_| {
             let generator = generator.clone();
@@ -492,12 +441,7 @@ async fn k11_many_calls_refused_with_one_token_replace_it_once() {
 async fn k01_a_token_that_lives_for_a_second_is_replaced_when_it_is_wanted_again() {
     let google = Google::with(1, None);
     let server = model();
-    let path = google.file(&google.user());
-    let generator = vertex(
-        &client_of(Env::empty()),
-        &server,
-        with_file(&path, json!({})),
-    );
+    let generator = google.generator(&server, json!({}));
     generator.generate(ask()).await.unwrap();
     // Real time must pass: the library's clock is not ours. It would ask again after ten seconds; a call does not wait for that.
     tokio::time::sleep(ms(1500)).await;

@@ -33,12 +33,7 @@ async fn k07_a_token_endpoint_that_failed_is_asked_again_by_the_next_call() {
     ] {
         let google = failing_once(bad.clone());
         let server = model();
-        let path = google.file(&google.user());
-        let generator = vertex(
-            &client_of(Env::empty()),
-            &server,
-            with_file(&path, json!({})),
-        );
+        let generator = google.generator(&server, json!({}));
         let error = soon(generator.generate(ask())).await.unwrap_err();
         assert_eq!((error.kind(), error.attempts()), (kind, 0), "{error}");
         let shown = format!("{error} {error:?}");
@@ -65,12 +60,7 @@ async fn k07_an_impersonated_token_that_came_expired_is_an_error_and_no_panic() 
         )
     });
     let server = model();
-    let path = google.file(&google.impersonated(&google.user()));
-    let generator = vertex(
-        &client_of(Env::empty()),
-        &server,
-        with_file(&path, json!({})),
-    );
+    let generator = google.generator_of(&google.impersonated(&google.user()), &server, json!({}));
     let error = soon(generator.generate(ask())).await.unwrap_err();
     assert_eq!((error.kind(), error.attempts()), (Kind::Auth, 0));
     soon(generator.generate(ask())).await.unwrap();
@@ -120,12 +110,7 @@ fn the_runtime_that_first_asked_may_go_away() {
         Reply::json(401, fixture!("error_token.json")),
         Reply::json(200, fixture!("generate.json")),
     ]);
-    let path = google.file(&google.user());
-    let generator = vertex(
-        &client_of(Env::empty()),
-        &server,
-        with_file(&path, json!({})),
-    );
+    let generator = google.generator(&server, json!({}));
     let first = runtime();
     first.block_on(generator.generate(ask())).unwrap();
     drop(first);
@@ -146,12 +131,7 @@ async fn a_token_that_is_echoed_is_not_shown() {
         403,
         json!({"error": {"code": 403, "status": "PERMISSION_DENIED", "message": "token ya29.sentinel-token may not"}}),
     )]);
-    let path = google.file(&google.user());
-    let generator = vertex(
-        &client_of(Env::empty()),
-        &server,
-        with_file(&path, json!({})),
-    );
+    let generator = google.generator(&server, json!({}));
     let error = generator.generate(ask()).await.unwrap_err();
     let shown = format!("{error} {error:?} {generator:?}");
     assert!(!shown.contains("sentinel"), "{shown}");
@@ -167,12 +147,7 @@ async fn a_quota_project_is_sent_and_is_part_of_the_scope_and_no_other_origin_se
     ]);
     let mut user = google.user();
     user["quota_project_id"] = json!("payer-1");
-    let path = google.file(&user);
-    let generator = vertex(
-        &client_of(Env::empty()),
-        &server,
-        with_file(&path, json!({})),
-    );
+    let generator = google.generator_of(&user, &server, json!({}));
     assert!(generator.scope().to_string().contains("payer-1"));
     generator.generate(ask()).await.unwrap();
     generator.generate(ask()).await.unwrap();
@@ -260,12 +235,7 @@ async fn k07_a_token_that_no_header_can_carry_costs_no_admission_and_is_not_kept
     for bad in ["", "a\nb", "a\u{e9}b", "a b"] {
         let google = failing_once(answer(bad, 3600));
         let server = model();
-        let path = google.file(&google.user());
-        let generator = vertex(
-            &client_of(Env::empty()),
-            &server,
-            with_file(&path, json!({})),
-        );
+        let generator = google.generator(&server, json!({}));
         let error = soon(generator.generate(ask())).await.unwrap_err();
         assert_eq!((error.kind(), error.attempts()), (Kind::Auth, 0), "{bad:?}");
         assert_eq!(generator.scope_snapshot().counters.admitted, 0);
@@ -285,12 +255,7 @@ async fn a_subject_token_that_is_echoed_is_not_shown() {
             assert!(request.text().contains("subject_token=subject-sentinel"));
             Reply::json(400, json!({"error": "e", "error_description": echo}))
         });
-        let path = google.file(&google.federated());
-        let generator = vertex(
-            &client_of(Env::empty()),
-            &model(),
-            with_file(&path, json!({})),
-        );
+        let generator = google.generator_of(&google.federated(), &model(), json!({}));
         let error = soon(generator.generate(ask())).await.unwrap_err();
         let shown = format!("{error} {error:?}");
         assert!(!shown.contains("sentinel"), "{shown}");

@@ -128,6 +128,17 @@ impl Google {
     pub(crate) fn file(&self, content: &Value) -> String {
         self.folder.write("credentials.json", content)
     }
+
+    /// A generator with a credentials file of this content, on a client of its own.
+    pub(crate) fn generator_of(&self, content: &Value, server: &Server, extra: Value) -> Generator {
+        let fields = with_file(&self.file(content), extra);
+        vertex(&client_of(Env::empty()), server, fields)
+    }
+
+    /// The same with a user's credentials.
+    pub(crate) fn generator(&self, server: &Server, extra: Value) -> Generator {
+        self.generator_of(&self.user(), server, extra)
+    }
 }
 
 /// A token in the form that any of the endpoints gives: OAuth's, the metadata server's, STS's or IAM's.

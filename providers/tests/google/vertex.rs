@@ -64,12 +64,7 @@ async fn j13_a_full_resource_name_decides_where_it_goes() {
 async fn files_need_a_mime_type_and_come_from_cloud_storage_or_the_web() {
     let google = Google::start();
     let server = model();
-    let path = google.file(&google.user());
-    let generator = vertex(
-        &client_of(Env::empty()),
-        &server,
-        with_file(&path, json!({})),
-    );
+    let generator = google.generator(&server, json!({}));
     let with = |url: &str| {
         let mut message = Message::user("what is it?");
         message.content.push(Part::image_url(url));
@@ -109,9 +104,8 @@ async fn g10_the_server_sees_as_many_requests_as_there_are_attempts() {
 async fn media_under_a_token_budget_are_refused_before_any_token_is_asked_for() {
     let google = Google::start();
     let server = Server::start([]);
-    let path = google.file(&google.user());
     let limits = json!({"rate_limit": {"tokens_per_minute": 100_000}});
-    let generator = vertex(&client_of(Env::empty()), &server, with_file(&path, limits));
+    let generator = google.generator(&server, limits);
     for part in [
         Part::image_url("gs://b/cat.png"),
         Part::image_url("data:image/png;base64,AQI="),
