@@ -108,17 +108,21 @@ async fn b03_what_breaks_or_stops_after_the_finish_reason_takes_nothing_away() {
         finished().chunk("data: [DO").then_abandon(),
     ];
     let count = replies.len();
-    let server = Server::start(replies);
-    let generator = generator(&client(), &server, json!({"stream_idle_timeout_ms": 1000}));
-    for number in 0..count {
-        let (events, error) = soon(read(&generator)).await;
-        assert!(error.is_none(), "{number}: {error:?}");
-        assert_eq!(texts(&events), ["one"], "{number}");
-        let ends = |e: &&StreamEvent| matches!(e, StreamEvent::Finish { .. });
-        assert_eq!(events.iter().filter(ends).count(), 1, "{number}");
-        until("the permit", || generator.scope_snapshot().active == 0).await;
+    for provider in OPENAI_WIRE {
+        let server = Server::start(replies.clone());
+        let fields = json!({"provider": provider, "stream_idle_timeout_ms": 1000});
+        let generator = generator(&client(), &server, fields);
+        for number in 0..count {
+            let (events, error) = soon(read(&generator)).await;
+            assert!(error.is_none(), "{provider}, {number}: {error:?}");
+            assert_eq!(texts(&events), ["one"], "{provider}, {number}");
+            let ends = |e: &&StreamEvent| matches!(e, StreamEvent::Finish { .. });
+            assert_eq!(events.iter().filter(ends).count(), 1, "{number}");
+            until("the permit", || generator.scope_snapshot().active == 0).await;
+        }
+        let requests = server.requests().len();
+        assert_eq!(requests, count, "{provider}: one was asked for again");
     }
-    assert_eq!(server.requests().len(), count, "nothing was asked again");
 }
 
 /// Sends these frames after a delta and gives the error, which must end the stream.

@@ -4,7 +4,7 @@ use antfly_framework::testing::{Reply, Server};
 use antfly_framework::{CallOptions, EmbedInput, EmbedRequest, Error, Kind, Part};
 use serde_json::{Value, json};
 
-use crate::support::{client, embedder, keys, vector};
+use crate::support::{client, embedder, keys, refusal, vector};
 
 /// Cohere's answer: one vector an input, its first number the input's place in the call.
 fn cohere(request: &antfly_framework::testing::Received, by_type: bool) -> Reply {
@@ -192,6 +192,45 @@ async fn h11_a_request_is_bounded_by_its_bytes_as_well_and_one_too_large_fails_a
     assert_eq!((error.item(), error.attempts()), (Some(2), 0));
     assert!(error.message().contains("25000000"), "{error}");
     assert_eq!(sizes().len(), 4, "it was sent");
+}
+
+#[tokio::test]
+async fn h20_an_input_the_service_fails_on_ends_after_bounded_tries_and_costs_only_its_batch() {
+    let words = "failed to encode response: unsupported value: NaN";
+    let server = Server::with(move |request| match request.text().contains("\"3\"") {
+        true => refusal(500, "InternalServerException", words),
+        false => cohere(request, true),
+    });
+    let v4 = json!({"model": "cohere.embed-v4:0"});
+    let embedder = embedder(&client(keys()), &server, v4);
+    let parts = embedder
+        .embed_parts(numbers(6).with_batch_size(2), CallOptions::default())
+        .await
+        .unwrap();
+    assert_eq!(parts.len(), 3);
+    for part in parts {
+        if part.items == (2..4) {
+            let error = part.result.unwrap_err();
+            assert_eq!((error.kind(), error.attempts()), (Kind::Server, 3));
+            assert_eq!(error.message(), words);
+        } else {
+            let firsts: Vec<f32> = part.result.unwrap().iter().map(|v| v[0]).collect();
+            let expected: Vec<f32> = part.items.map(|n| n as f32).collect();
+            assert_eq!(firsts, expected);
+        }
+    }
+    assert_eq!(server.requests().len(), 5);
+}
+
+#[tokio::test]
+async fn h21_413_is_a_request_too_large_and_not_tried_again() {
+    let server = Server::always(Reply::text(413, "length limit exceeded"));
+    let embedder = embedder(&client(keys()), &server, json!({}));
+    let error = embedder.embed(numbers(1)).await.unwrap_err();
+    assert_eq!(error.kind(), Kind::RequestTooLarge);
+    assert_eq!(error.message(), "length limit exceeded");
+    assert!(!error.is_retryable());
+    assert_eq!(server.requests().len(), 1);
 }
 
 #[tokio::test]

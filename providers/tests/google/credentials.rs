@@ -299,7 +299,7 @@ async fn k13_handles_of_one_source_share_a_token() {
             json!({"predictions": [{"embeddings": {"values": [1.0]}}]}),
         ),
         Some("rank") => Reply::json(200, json!({"records": [{"id": "0", "score": 1.0}]})),
-        _ => Reply::json(200, fixture!("generate.json")),
+        _ => good(),
     });
     let path = google.file(&google.user());
     let fields = |model: &str| with_file(&path, json!({"model": model}));
@@ -320,11 +320,7 @@ async fn k13_handles_of_one_source_share_a_token() {
 #[tokio::test]
 async fn k10_after_a_401_the_credentials_are_rebuilt_from_their_file_and_sent_once_more() {
     let google = Google::start();
-    let server = Server::start([
-        Reply::json(200, fixture!("generate.json")),
-        Reply::json(401, fixture!("error_token.json")),
-        Reply::json(200, fixture!("generate.json")),
-    ]);
+    let server = Server::start([good(), refused(), good()]);
     // The retry that a refused token gets is beside the entry's own tries.
     let generator = google.generator(&server, json!({"retry": {"max_attempts": 1}}));
     generator.generate(ask()).await.unwrap();
@@ -345,11 +341,7 @@ async fn k10_after_a_401_the_credentials_are_rebuilt_from_their_file_and_sent_on
 async fn k11_a_token_that_is_refused_long_before_it_expires_is_replaced() {
     let google = Google::with(59 * 60, None);
     let refused = json!({"error": {"code": 401, "status": "UNAUTHENTICATED", "message": "Request had invalid authentication credentials."}});
-    let server = Server::start([
-        Reply::json(401, refused),
-        Reply::json(200, fixture!("generate.json")),
-        Reply::json(200, fixture!("generate.json")),
-    ]);
+    let server = Server::start([Reply::json(401, refused), good(), good()]);
     let generator = google.generator(&server, json!({}));
     generator.generate(ask()).await.unwrap();
     generator.generate(ask()).await.unwrap();
@@ -361,7 +353,7 @@ async fn k11_a_token_that_is_refused_long_before_it_expires_is_replaced() {
 #[tokio::test]
 async fn k02_a_401_that_stays_is_an_auth_error_after_one_more_attempt() {
     let google = Google::start();
-    let server = Server::always(Reply::json(401, fixture!("error_token.json")));
+    let server = Server::always(refused());
     let generator = google.generator(&server, json!({}));
     let error = generator.generate(ask()).await.unwrap_err();
     assert_eq!((error.kind(), error.attempts()), (Kind::Auth, 2));
@@ -412,9 +404,9 @@ async fn k11_many_calls_refused_with_one_token_replace_it_once() {
     let server = Server::with(move |request| match request.header("authorization") {
         Some("Bearer token-1") => {
             let number = seen.fetch_add(1, Ordering::SeqCst);
-            Reply::json(401, fixture!("error_token.json")).after(&held[number])
+            refused().after(&held[number])
         }
-        _ => Reply::json(200, fixture!("generate.json")),
+        _ => good(),
     });
     let generator = google.generator(&server, json!({}));
     let calls: Vec<_> = (0..3)

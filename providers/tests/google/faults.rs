@@ -69,11 +69,7 @@ async fn k07_an_impersonated_token_that_came_expired_is_an_error_and_no_panic() 
 #[tokio::test]
 async fn a_file_that_becomes_another_kind_or_goes_away_is_an_auth_error_and_no_fallback() {
     let google = Google::start();
-    let server = Server::start([
-        Reply::json(200, fixture!("generate.json")),
-        Reply::json(401, fixture!("error_token.json")),
-        Reply::json(200, fixture!("generate.json")),
-    ]);
+    let server = Server::start([good(), refused(), good()]);
     let path = google.file(&google.user());
     let generator = vertex(
         &client_of(Env::empty()),
@@ -104,12 +100,7 @@ fn the_runtime_that_first_asked_may_go_away() {
             .unwrap()
     };
     let google = Arc::new(Google::start());
-    let server = Server::start([
-        Reply::json(200, fixture!("generate.json")),
-        Reply::json(200, fixture!("generate.json")),
-        Reply::json(401, fixture!("error_token.json")),
-        Reply::json(200, fixture!("generate.json")),
-    ]);
+    let server = Server::start([good(), good(), refused(), good()]);
     let generator = google.generator(&server, json!({}));
     let first = runtime();
     first.block_on(generator.generate(ask())).unwrap();
@@ -140,9 +131,9 @@ async fn a_token_that_is_echoed_is_not_shown() {
 #[tokio::test]
 async fn a_quota_project_is_sent_and_is_part_of_the_scope_and_no_other_origin_sees_it() {
     let google = Google::start();
-    let elsewhere = Server::start([Reply::json(200, fixture!("generate.json"))]);
+    let elsewhere = Server::start([good()]);
     let server = Server::start([
-        Reply::json(200, fixture!("generate.json")),
+        good(),
         Reply::status(307).header("location", format!("{}/there", elsewhere.url())),
     ]);
     let mut user = google.user();
@@ -161,7 +152,7 @@ async fn a_quota_project_is_sent_and_is_part_of_the_scope_and_no_other_origin_se
 
 #[tokio::test]
 async fn j06_a_gemini_key_stays_at_its_origin() {
-    let elsewhere = Server::start([Reply::json(200, fixture!("generate.json"))]);
+    let elsewhere = Server::start([good()]);
     let server =
         Server::start(
             [Reply::status(307).header("location", format!("{}/there", elsewhere.url()))],
@@ -209,8 +200,8 @@ async fn k11_handles_of_one_source_that_are_refused_one_token_replace_it_once() 
     let server =
         Server::with(
             |request| match request.header("authorization") == Some("Bearer token-1") {
-                true => Reply::json(401, fixture!("error_token.json")),
-                false => Reply::json(200, fixture!("generate.json")),
+                true => refused(),
+                false => good(),
             },
         );
     let path = google.file(&google.user());

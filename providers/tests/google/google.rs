@@ -151,9 +151,19 @@ pub(crate) fn answer(token: &str, expires_in: u64) -> Reply {
     )
 }
 
+/// A generation that went well.
+pub(crate) fn good() -> Reply {
+    Reply::json(200, fixture!("generate.json"))
+}
+
+/// A refusal of a token.
+pub(crate) fn refused() -> Reply {
+    Reply::json(401, fixture!("error_token.json"))
+}
+
 /// A model's server that answers each generation well, whatever the token.
 pub(crate) fn model() -> Server {
-    Server::always(Reply::json(200, fixture!("generate.json")))
+    Server::always(good())
 }
 
 pub(crate) fn client_of(env: Env) -> Client {

@@ -91,19 +91,18 @@ async fn b01_wherever_the_body_is_cut_it_is_never_a_success() {
     let finish = body.find("finishReason").unwrap();
     // Every place that matters would be hundreds; these are the ones where a line, an event or a word is cut.
     let cuts: Vec<usize> = (0..finish).step_by(29).collect();
-    let server = Server::start(cuts.iter().map(|at| {
-        Reply::stream(200, "text/event-stream")
-            .chunk(body.as_bytes()[..*at].to_vec())
-            .then_close()
-    }));
-    let generator = gemini(
-        &client(),
-        &server,
-        json!({"retry": {"max_attempts": 1, "initial_backoff_ms": 1}}),
-    );
-    for at in cuts {
-        let (_, error) = read(&generator).await;
-        assert_eq!(error.unwrap().kind(), Kind::StreamInterrupted, "at {at}");
+    for api in Api::ALL {
+        let server = Server::start(cuts.iter().map(|at| {
+            Reply::stream(200, "text/event-stream")
+                .chunk(body.as_bytes()[..*at].to_vec())
+                .then_close()
+        }));
+        let once = json!({"retry": {"max_attempts": 1}});
+        let generator = api.generator(&client(), &server, once);
+        for at in &cuts {
+            let kind = read(&generator).await.1.unwrap().kind();
+            assert_eq!(kind, Kind::StreamInterrupted, "{api:?} at {at}");
+        }
     }
 }
 
@@ -111,11 +110,13 @@ async fn b01_wherever_the_body_is_cut_it_is_never_a_success() {
 async fn b01_a_connection_that_breaks_after_a_finish_reason_is_an_error_as_text_may_follow_it() {
     // Some models say STOP in every chunk: only the body's end says that the answer is whole.
     let all: Vec<&str> = fixture!("stream_text.sse").lines().collect();
-    let server = Server::start([Reply::sse(all).then_abandon()]);
-    let (events, error) = read(&gemini(&client(), &server, json!({}))).await;
-    assert_eq!(texts(&events), ["Two and two ", "are four."]);
-    assert_eq!(error.unwrap().kind(), Kind::StreamInterrupted);
-    assert_eq!(server.requests().len(), 1);
+    for api in Api::ALL {
+        let server = Server::start([Reply::sse(&all).then_abandon()]);
+        let (events, error) = read(&api.generator(&client(), &server, json!({}))).await;
+        assert_eq!(texts(&events), ["Two and two ", "are four."]);
+        assert_eq!(error.unwrap().kind(), Kind::StreamInterrupted, "{api:?}");
+        assert_eq!(server.requests().len(), 1);
+    }
 }
 
 #[tokio::test]

@@ -10,10 +10,7 @@ use crate::support::*;
 #[tokio::test]
 async fn it_generates_whole_and_streamed_under_its_project_and_location() {
     let google = Google::start();
-    let server = Server::start([
-        Reply::json(200, fixture!("generate.json")),
-        sse(fixture!("stream_tools.sse")),
-    ]);
+    let server = Server::start([good(), sse(fixture!("stream_tools.sse"))]);
     let path = google.file(&google.user());
     let extra = with_file(&path, json!({"location": "global", "max_tokens": 64}));
     let generator = vertex(&client_of(Env::empty()), &server, extra);
