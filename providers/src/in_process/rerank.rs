@@ -10,7 +10,7 @@ use candle_core::{Device, Tensor};
 use serde_json::{Map, Value};
 
 use super::admission::CancelFlag;
-use super::encoder::{Cut, Encoder, Habits, MOST, TokenVectors, dot};
+use super::encoder::{self, Cut, Encoder, Habits, MOST, TokenVectors, dot};
 use super::folder::Folder;
 
 /// What an entry says about reranking.
@@ -34,6 +34,7 @@ impl RerankSettings {
                 "this model scores pairs of texts by a head of its own; remove it",
             ));
         }
+        encoder::check(path)?;
         let habits = Habits::read(&folder)?;
         let prompt = |names: &[&str]| {
             let named = names.iter().find_map(|name| habits.prompts.get(*name));

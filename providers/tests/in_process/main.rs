@@ -1,7 +1,8 @@
 //! Models in this process: what an entry may say, admission, loading, and what the models make of texts.
 //!
 //! `models`: with the real all-MiniLM-L6-v2, against vectors that another implementation made (`reference.py`). `tiny`: every
-//! family of models and every classification head, against the same implementation on seeded random weights. `entry`: what is
+//! family of models and every classification head, against the same implementation on seeded random weights. `modules`: what stands
+//! beside a model, done as sentence-transformers does it or refused. `entry`: what is
 //! refused, and where. `running`: the queue, the deadline, cancellation and loading, seen from outside. `linkage`: what a build
 //! without the feature is free of. `conformance`: the kit's checks of the local route.
 
@@ -12,6 +13,7 @@ mod entry;
 mod fetched;
 mod linkage;
 mod models;
+mod modules;
 mod running;
 mod support;
 mod tiny;

@@ -1,12 +1,14 @@
 """Makes what the tests of models compare with, by implementations that share no code with this project.
 
-    python -m venv .venv && .venv/bin/pip install torch transformers safetensors tokenizers
+    python -m venv .venv && .venv/bin/pip install torch transformers safetensors tokenizers sentence-transformers sentencepiece
     ANTFLY_MODELS_DIR=... .venv/bin/python providers/tests/in_process/reference.py
 
 - minilm.json, minilm.f32: vectors of all-MiniLM-L6-v2 (mean pooling, length 1, 256 tokens) by transformers and torch, for the texts of
   texts.json and two of 600 words that are made here. Little-endian f32, texts x 384.
 - tiny/<name>/: models of a few thousand numbers, seeded and random, of each family; tiny/<name>/expected.json: what transformers
   makes of them: a classifier's logits for pairs, an encoder's hidden states averaged over tokens.
+- unigram.json: tokenizers as XLM-R's kind has them (SentencePiece's unigram model), and what tokenizers makes of texts with them.
+- modules.json: what sentence-transformers makes of tiny/bert-encoder with projections behind it (`Dense`), and the files it saves them as.
 Nothing about quality follows from the tiny ones.
 """
 
@@ -147,7 +149,115 @@ def all_tiny():
     tiny("modernbert-encoder", "modern", t.ModernBertConfig(**modern), False, None)
 
 
+def made_up(rows, columns, seed):
+    """Weights that the tests make again: `modules.rs` has the same line."""
+    numbers = [((i * 7919 + seed * 104729) % 2003) / 2003 - 0.5 for i in range(rows * columns)]
+    return torch.tensor(numbers, dtype=torch.float32).reshape(rows, columns)
+
+
+def modules():
+    import tempfile
+
+    import sentence_transformers as st
+    from sentence_transformers.base.modules import Dense, Normalize
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    seeds = iter(range(1, 100))
+
+    def dense(inputs, outputs, bend, bias=True):
+        layer = Dense(inputs, outputs, bias=bias, activation_function=bend)
+        with torch.no_grad():
+            layer.linear.weight.copy_(made_up(outputs, inputs, next(seeds)))
+            if bias:
+                layer.linear.bias.copy_(made_up(1, outputs, next(seeds))[0])
+        return layer
+
+    nn = torch.nn
+    kinds = {
+        "tanh": ["mean", dense(16, 8, nn.Tanh())],
+        "identity-without-bias": ["cls", dense(16, 4, nn.Identity(), bias=False), Normalize()],
+        "two": ["max", dense(16, 24, nn.ReLU()), dense(24, 6, nn.GELU()), Normalize()],
+        "normalised-before": ["mean", Normalize(), dense(16, 8, nn.Sigmoid())],
+    }
+    texts = json.loads((HERE / "tiny/bert-encoder/expected.json").read_text())["documents"]
+    all = {"made_by": "providers/tests/in_process/reference.py", "with": f"sentence-transformers {st.__version__}", "texts": texts, "models": {}}
+    for name, (pooling, *after) in kinds.items():
+        body = Transformer(str(HERE / "tiny/bert-encoder"), max_seq_length=48)
+        model = st.SentenceTransformer(modules=[body, Pooling(16, pooling_mode=pooling), *after], device="cpu")
+        with tempfile.TemporaryDirectory() as folder:
+            model.save(folder)
+            root = pathlib.Path(folder)
+            files = {"modules.json", "config_sentence_transformers.json", "sentence_bert_config.json"}
+            files |= {str(f.relative_to(root)) for f in root.glob("*/config.json")}
+            said = {file: json.loads((root / file).read_text()) for file in sorted(files)}
+        said["config_sentence_transformers.json"].pop("__version__")
+        vectors = [[round(x, 7) for x in v.tolist()] for v in model.encode(texts)]
+        all["models"][name] = {"files": said, "vectors": vectors}
+    (HERE / "modules.json").write_text(json.dumps(all) + "\n")
+
+
+def unigram():
+    import io
+    import tempfile
+
+    import sentencepiece
+    from sentencepiece import sentencepiece_model_pb2 as wire
+
+    texts = json.loads((HERE / "texts.json").read_text()) + [
+        "", " ", "\t\n", "\u200b", "a  b   c", "  both ends  ", "Ｆｕｌｌ ｗｉｄｔｈ ½ ﬁ Å", "e\u0301 é", "▁▁ _ ▁", "😀👩‍👩‍👧 ok", "日本語テキスト。", "don't",
+        "\u00a0x\u3000y", "ԱԲԳ unseen letters", sentence(600, 1), "日本語 " * 300 + "end",
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        # A small map instead of the one of 300 KB that models have: what it says does not matter, that it is followed does.
+        rules = pathlib.Path(folder) / "rules.tsv"
+        pairs = [("Ｆ", "F"), ("ｕ", "u"), ("ｌ", "l"), ("½", "1/2"), ("ﬁ", "fi"), ("e\u0301", "é"), ("\u3000", " "), ("\u00a0", " "), ("\u200b", ""), ("\t", " ")]
+        line = lambda pair: "\t".join(" ".join(f"{ord(c):X}" for c in part) for part in pair)
+        rules.write_text("\n".join(map(line, pairs)) + "\n")
+        out = io.BytesIO()
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter([line for text in texts for line in text.splitlines() if line.strip()] * 2), model_writer=out,
+            model_type="unigram", vocab_size=420, hard_vocab_limit=False, character_coverage=0.98, normalization_rule_tsv=str(rules),
+            minloglevel=3, num_threads=1,
+        )
+    model = wire.ModelProto.FromString(out.getvalue())
+    special = ["<s>", "<pad>", "</s>", "<unk>"]
+    pieces = [(word, 0.0) for word in special] + [(p.piece, round(p.score, 5)) for p in model.pieces if p.type == 1] + [("<mask>", 0.0)]
+    spaces = normalizers.Replace(tokenizers.Regex(" {2,}"), " ")
+    kinds = {
+        "as XLM-R was converted": (
+            normalizers.Precompiled(model.normalizer_spec.precompiled_charsmap),
+            pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace("▁", prepend_scheme="always")]),
+        ),
+        "precompiled, then spaces": (
+            normalizers.Sequence([normalizers.Precompiled(model.normalizer_spec.precompiled_charsmap), spaces]),
+            pre_tokenizers.Metaspace("▁", prepend_scheme="always"),
+        ),
+        "without a map": (
+            normalizers.Sequence([normalizers.Strip(), normalizers.Replace("`", "'"), spaces, normalizers.NFKC(), normalizers.Lowercase()]),
+            pre_tokenizers.Metaspace("▁", prepend_scheme="first"),
+        ),
+    }
+    all = {"made_by": "providers/tests/in_process/reference.py", "with": f"tokenizers {tokenizers.__version__}", "texts": texts, "tokenizers": {}}
+    for name, (normalizer, cut) in kinds.items():
+        made = tokenizers.Tokenizer(models.Unigram(pieces, unk_id=3, byte_fallback=False))
+        made.normalizer, made.pre_tokenizer = normalizer, cut
+        made.post_processor = processors.TemplateProcessing(
+            single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+        )
+        made.add_special_tokens([*special, tokenizers.AddedToken("<mask>", lstrip=True)])
+        file = json.loads(made.to_str())
+        made.enable_truncation(128)
+        ids = [made.encode(text).ids for text in texts]
+        pairs = [made.encode(texts[0], text).ids for text in texts]
+        # The vocabulary is the same in all: once is enough.
+        all["vocabulary"] = file["model"].pop("vocab")
+        all["tokenizers"][name] = {"file": file, "ids": ids, "pairs": pairs}
+    (HERE / "unigram.json").write_text(json.dumps(all, ensure_ascii=False, separators=(",", ":")) + "\n")
+
+
 if __name__ == "__main__":
     transformers.logging.set_verbosity_error()
     all_tiny()
+    modules()
+    unigram()
     minilm()

@@ -6,7 +6,7 @@
 
 The byte-level vocabulary is trained on the texts themselves without cutting them into words, so its merges run across every place where
 some kind of model cuts: a cut that is missing or too many shows as other tokens. The SentencePiece one has no token for most letters
-outside of ASCII, so bytes stand in. The ids are llama.cpp's own, from a model of one empty layer around the vocabulary.
+outside of ASCII, so bytes stand in; there is one trained as merges and one as unigrams. The ids are llama.cpp's own, from a model of one empty layer around the vocabulary.
 """
 import io, json, os, sys, tempfile, time, urllib.request
 import gguf, numpy, sentencepiece, tokenizers, xllamacpp
@@ -34,10 +34,10 @@ def byte_level():
     return {"model": "gpt2", "tokens": tokens, "types": [3, 3] + [1] * (len(tokens) - 2), "merges": [" ".join(m) for m in model["merges"]]}
 
 
-def sentence_piece():
+def sentence_piece(kind="bpe"):
     out = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter([t for text in TEXTS for t in text.split("\n") if t.isascii()] * 3), model_writer=out, model_type="bpe", vocab_size=460,
+        sentence_iterator=iter([t for text in TEXTS for t in text.split("\n") if t.isascii()] * 3), model_writer=out, model_type=kind, vocab_size=460,
         byte_fallback=True, normalization_rule_name="identity", remove_extra_whitespaces=False, control_symbols=["<|a|>", "<|b|>"],
         minloglevel=3, num_threads=1, hard_vocab_limit=False, character_coverage=1.0)
     sp = sentencepiece.SentencePieceProcessor(model_proto=out.getvalue())
@@ -82,6 +82,7 @@ def serve(vocabulary, pre=None, blank=None):
 def main():
     merges = byte_level()
     scores, sp = sentence_piece()
+    unigrams, _ = sentence_piece("unigram")
     cases, servers = [], []
     for pre in PRES:
         server, ids = serve(merges, pre)
@@ -91,12 +92,16 @@ def main():
         server, ids = serve(scores, None, blank)
         servers.append(server)
         cases.append({"vocabulary": 1, "add_space_prefix": blank, "ids": ids})
-    own = sum([1] + sp.encode(text) == ids for text, ids in zip(TEXTS, cases[-2]["ids"]))
+    # The same kind of file with a unigram model's scores: llama.cpp merges by them all the same.
+    server, ids = serve(unigrams)
+    servers.append(server)
+    cases.append({"vocabulary": 2, "add_space_prefix": None, "ids": ids})
+    own = sum([1] + sp.encode(text) == ids for text, ids in zip(TEXTS, cases[-3]["ids"]))
     print(f"sentencepiece itself agrees on {own} of {len(TEXTS)}", file=sys.stderr)
-    for text, ids in zip(TEXTS, cases[-2]["ids"]):
+    for text, ids in zip(TEXTS, cases[-3]["ids"]):
         if [1] + sp.encode(text) != ids: print(repr(text), ids, sp.encode(text), file=sys.stderr)
-    print(len({json.dumps(c["ids"]) for c in cases}), "different answers of", len(cases), [len(v["tokens"]) for v in (merges, scores)], file=sys.stderr)
-    json.dump({"runtime": f"llama.cpp through xllamacpp {xllamacpp.__version__}", "vocabularies": [merges, scores], "texts": TEXTS + MARKED, "cases": cases},
+    print(len({json.dumps(c["ids"]) for c in cases}), "different answers of", len(cases), [len(v["tokens"]) for v in (merges, scores, unigrams)], file=sys.stderr)
+    json.dump({"runtime": f"llama.cpp through xllamacpp {xllamacpp.__version__}", "vocabularies": [merges, scores, unigrams], "texts": TEXTS + MARKED, "cases": cases},
               sys.stdout, ensure_ascii=False, separators=(",", ":"))
     print()
     os._exit(sys.stdout.flush() or 0)

@@ -1,7 +1,7 @@
 //! Encoders: texts to hidden states, and these to vectors or scores. BERT and its kin, without padding: sequences lie one after
 //! the other, products run over all their tokens at once, and attention looks at each alone.
 //!
-//! `folder`'s files become a [`model_config`] and a [`recipe`]; [`tokens`] cuts texts; [`batch`] makes sub-batches; [`bert`] and
+//! `folder`'s files become a [`model_config`], [`modules`] and a [`recipe`]; [`tokens`] cuts texts; [`batch`] makes sub-batches; [`bert`] and
 //! [`modern`] are the models, over [`attention`], [`ops`] (tensors) and [`kernels`] (slices); [`head`] scores.
 
 mod attention;
@@ -11,6 +11,7 @@ mod head;
 mod kernels;
 mod model_config;
 mod modern;
+mod modules;
 mod ops;
 mod recipe;
 mod tokens;
@@ -27,6 +28,7 @@ use super::admission::CancelFlag;
 use super::folder::Folder;
 use head::Head;
 use model_config::{ModelConfig, not_for};
+use modules::Modules;
 use recipe::Recipe;
 use tokens::{Texts, Tokens};
 use weights::Weights;
@@ -103,7 +105,8 @@ impl Encoder {
         let end = if config.classifies {
             End::Score(Head::load(&model, &files, &config)?)
         } else {
-            End::Vectors(Recipe::read(&folder, config.hidden)?)
+            nothing_beside(&files)?;
+            End::Vectors(Recipe::load(&folder, config.hidden)?)
         };
         Ok(Encoder { texts, body, end })
     }
@@ -131,7 +134,7 @@ impl Encoder {
         texts.par_iter().enumerate().map(one).collect()
     }
 
-    /// The vectors of sequences, in order; each of length 1 where the model's are, or where `unit` asks for it. `most` bounds a
+    /// The vectors of sequences, in order, as the model makes them; each of length 1 where `unit` asks for it. `most` bounds a
     /// sub-batch.
     pub(super) fn vectors(
         &self,
@@ -148,7 +151,7 @@ impl Encoder {
             let lengths: Vec<usize> = share.iter().map(|t| t.len()).collect();
             let make = |rows: &[f32]| recipe.vectors(rows, self.body.dim(), &lengths);
             let mut vectors = ops::read(&hidden, make)??;
-            if unit || recipe.unit {
+            if unit {
                 vectors.iter_mut().for_each(|v| to_unit(v));
             }
             Ok(vectors)
@@ -211,11 +214,61 @@ impl Encoder {
     }
 }
 
+/// What files of an encoder hold: the model itself, and heads of other uses that change no hidden state.
+const KNOWN: [&str; 20] = [
+    "bert",
+    "roberta",
+    "distilbert",
+    "mpnet",
+    "model",
+    "embeddings",
+    "encoder",
+    "transformer",
+    "layers",
+    "pooler",
+    "cls",
+    "lm_head",
+    "vocab_transform",
+    "vocab_projector",
+    "decoder",
+    "head",
+    "classifier",
+    "pre_classifier",
+    "qa_outputs",
+    "score",
+];
+
+/// Refuses weights that no file says the use of: a projection, mostly, without which the vectors are others.
+fn nothing_beside(files: &Weights) -> Result<()> {
+    let Some((name, file)) = files.other_matrix(&KNOWN) else {
+        return Ok(());
+    };
+    let problem = format!(
+        "the model's file {} can't be used: its tensor {name} is no part of the encoder, and what it does to vectors is said \
+         nowhere; models of one vector a token (ColBERT) with a projection of their own do not run here",
+        file.display()
+    );
+    Err(Error::new(Kind::Config, problem))
+}
+
 fn no_vectors() -> Error {
     Error::new(
         Kind::Unsupported,
         "this model scores pairs of texts; it makes no vectors",
     )
+}
+
+/// Whether all that the folder's small files ask for runs here.
+///
+/// # Errors
+/// `config` naming the file and what is allowed.
+pub(super) fn check(path: &Path) -> Result<()> {
+    let folder = Folder::new(path);
+    let config = ModelConfig::read(&folder)?;
+    match config.classifies {
+        true => Modules::none_of_a_classifier(&folder),
+        false => Modules::read(&folder, config.hidden).map(drop),
+    }
 }
 
 /// Numbers a vector of the model in a folder, and which shorter ones its makers say it can be cut to.
@@ -228,7 +281,7 @@ pub(super) fn dimensions(path: &Path) -> Result<(usize, Vec<usize>)> {
             "scores pairs of texts; it makes no vectors",
         ));
     }
-    let recipe_dim = Recipe::read(&folder, config.hidden)?.dim;
+    let own = Modules::read(&folder, config.hidden)?.dim;
     #[derive(serde::Deserialize)]
     struct Matryoshka {
         #[serde(default)]
@@ -236,7 +289,7 @@ pub(super) fn dimensions(path: &Path) -> Result<(usize, Vec<usize>)> {
     }
     let listed: Matryoshka = folder.json("config.json")?;
     let shorter = listed.matryoshka_dimensions.unwrap_or_default();
-    Ok((recipe_dim, shorter))
+    Ok((own, shorter))
 }
 
 /// The error of a product that went wrong, which is a fault of this library.

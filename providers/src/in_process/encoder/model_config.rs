@@ -86,12 +86,27 @@ struct Raw {
     classifier_activation: Option<String>,
     sbert_ce_default_activation_function: Option<String>,
     sentence_transformers: Option<Value>,
+    is_decoder: Option<bool>,
+    add_cross_attention: Option<bool>,
+    is_encoder_decoder: Option<bool>,
+}
+
+#[derive(Deserialize)]
+struct Saved {
+    activation_fn: Option<String>,
 }
 
 impl ModelConfig {
     pub(super) fn read(folder: &Folder<'_>) -> Result<Self> {
         const FILE: &str = "config.json";
-        let raw: Raw = folder.json(FILE)?;
+        let mut raw: Raw = folder.json(FILE)?;
+        // Newer cross-encoders are saved with it in the library's own file, which wins.
+        if let Some(saved) = folder.json_if_there::<Saved>("config_sentence_transformers.json")?
+            && saved.activation_fn.is_some()
+        {
+            raw.sbert_ce_default_activation_function = saved.activation_fn;
+            raw.sentence_transformers = None;
+        }
         raw.check().map_err(|what| folder.bad(FILE, what))
     }
 
@@ -121,6 +136,7 @@ fn bend(name: &str, value: Option<&str>, default: Activation) -> Result<Activati
 impl Raw {
     fn check(self) -> Result<ModelConfig, String> {
         let family = self.family()?;
+        self.plain()?;
         let hidden = count("hidden_size", self.hidden_size)?;
         let heads = count("num_attention_heads", self.num_attention_heads)?;
         if !hidden.is_multiple_of(heads) {
@@ -192,6 +208,28 @@ impl Raw {
             )),
             None => Err("model_type is missing".to_owned()),
         }
+    }
+
+    /// Refuses models that are built otherwise than their family.
+    fn plain(&self) -> Result<(), String> {
+        let built = self.architectures.iter().flatten();
+        // Its projection is beside the model, and its texts get tokens of its own.
+        if let Some(colbert) = built.clone().find(|a| a.contains("ColBERT")) {
+            return Err(format!(
+                "architectures lists {colbert:?}: models of one vector a token (ColBERT) with a projection of their own do not run \
+                 here"
+            ));
+        }
+        for (key, set) in [
+            ("is_decoder", self.is_decoder),
+            ("add_cross_attention", self.add_cross_attention),
+            ("is_encoder_decoder", self.is_encoder_decoder),
+        ] {
+            if set == Some(true) {
+                return Err(format!("{key} is true; encoders run here"));
+            }
+        }
+        Ok(())
     }
 
     fn modern(&self, layers: usize) -> Result<Modern, String> {

@@ -1,14 +1,14 @@
-//! What a folder says about making a vector of hidden states: pooling, projection, normalisation, maximum, prompts. Read from the
-//! files that embedding models are published with (`modules.json` and what it names).
+//! Hidden states to a vector: pooling, projections, normalisation, as [`modules`](super::modules) lists them. And what else a folder
+//! says to its users: maximum, prompts.
 
 use std::collections::BTreeMap;
 
 use antfly_framework::Result;
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::super::folder::Folder;
 use super::kernels::{self, Activation};
+use super::modules::{Module, Modules, Pooling};
 use super::ops::{self, Linear};
 use super::weights::Weights;
 
@@ -16,36 +16,15 @@ use super::weights::Weights;
 #[derive(Debug)]
 pub(super) struct Recipe {
     pooling: Pooling,
-    dense: Vec<(Linear, Activation)>,
-    /// Whether vectors have length 1.
-    pub(super) unit: bool,
-    /// Numbers a vector.
-    pub(super) dim: usize,
+    after: Vec<Step>,
 }
 
-/// How a sequence's rows become one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pooling {
-    First,
-    Last,
-    Mean,
-    /// The sum by the square root of the length.
-    MeanSqrt,
-    Max,
-}
-
-#[derive(Deserialize)]
-struct Module {
-    #[serde(default)]
-    path: String,
-    r#type: String,
-}
-
-#[derive(Deserialize)]
-struct DenseFile {
-    in_features: usize,
-    out_features: usize,
-    activation_function: Option<String>,
+/// What comes after the pooling.
+#[derive(Debug)]
+enum Step {
+    Dense(Linear, Activation),
+    /// Length 1.
+    Unit,
 }
 
 /// Limits and texts that a folder sets for its users.
@@ -113,64 +92,39 @@ impl Habits {
 }
 
 impl Recipe {
-    pub(super) fn read(folder: &Folder<'_>, hidden: usize) -> Result<Self> {
-        const FILE: &str = "modules.json";
-        // A bare model is used as its own library does without the file.
-        let mut recipe = Recipe {
-            pooling: Pooling::Mean,
-            dense: Vec::new(),
-            unit: false,
-            dim: hidden,
-        };
-        let modules: Vec<Module> = folder.json_if_there(FILE)?.unwrap_or_default();
-        for module in modules {
-            let kind = module.r#type.rsplit('.').next().unwrap_or_default();
-            match kind {
-                "Transformer" if module.path.is_empty() => {}
-                "Pooling" => {
-                    let name = format!("{}/config.json", module.path);
-                    let file: BTreeMap<String, Value> = folder.json(&name)?;
-                    recipe.pooling = pooling(&file).map_err(|what| folder.bad(&name, what))?;
+    /// Reads the weights of what `modules.json` lists.
+    pub(super) fn load(folder: &Folder<'_>, hidden: usize) -> Result<Self> {
+        let modules = Modules::read(folder, hidden)?;
+        let mut dim = hidden;
+        let mut after = Vec::with_capacity(modules.after.len());
+        for module in modules.after {
+            after.push(match module {
+                Module::Normalize => Step::Unit,
+                Module::Dense {
+                    path,
+                    outputs,
+                    bias,
+                    bend,
+                } => {
+                    let name = format!("{path}/model.safetensors");
+                    let weights = Weights::of(vec![folder.file(&name)])?;
+                    if weights.has("linear.bias") != bias {
+                        let what = match bias {
+                            true => "there is no tensor linear.bias, and bias is true",
+                            false => "there is a tensor linear.bias, and bias is false",
+                        };
+                        return Err(folder.bad(&name, what));
+                    }
+                    let layer = Linear::load(&weights, "linear", dim, outputs)?;
+                    dim = outputs;
+                    Step::Dense(layer, bend)
                 }
-                "Dense" => recipe.add_dense(folder, &module.path)?,
-                "Normalize" => recipe.unit = true,
-                "Dropout" => {}
-                other => {
-                    let what = format!(
-                        "its module {other:?} at {:?} does not run here; Transformer (in the folder itself), Pooling, Dense and \
-                         Normalize do",
-                        module.path
-                    );
-                    return Err(folder.bad(FILE, what));
-                }
-            }
+            });
         }
-        Ok(recipe)
-    }
-
-    fn add_dense(&mut self, folder: &Folder<'_>, path: &str) -> Result<()> {
-        let name = format!("{path}/config.json");
-        let file: DenseFile = folder.json(&name)?;
-        if file.in_features != self.dim {
-            let what = format!("in_features is {}, not {}", file.in_features, self.dim);
-            return Err(folder.bad(&name, what));
-        }
-        let word = file.activation_function.unwrap_or_default();
-        let word = word.rsplit('.').next().unwrap_or_default().to_lowercase();
-        let bend = match word.is_empty() {
-            true => Activation::Tanh,
-            false => Activation::of(&word)
-                .ok_or_else(|| folder.bad(&name, format!("activation_function is {word:?}")))?,
-        };
-        let weights = format!("{path}/model.safetensors");
-        if !folder.file(&weights).is_file() {
-            return Err(folder.missing(&weights));
-        }
-        let weights = Weights::of(vec![folder.file(&weights)])?;
-        let layer = Linear::load(&weights, "linear", self.dim, file.out_features)?;
-        self.dense.push((layer, bend));
-        self.dim = file.out_features;
-        Ok(())
+        Ok(Recipe {
+            pooling: modules.pooling,
+            after,
+        })
     }
 
     /// The vectors of sequences whose hidden states lie one after the other.
@@ -188,11 +142,20 @@ impl Recipe {
             start += length;
         }
         let mut all = ops::matrix(pooled, dim)?;
-        for (layer, bend) in &self.dense {
-            all = layer.forward(&all, *bend)?;
+        for step in &self.after {
+            match step {
+                Step::Dense(layer, bend) => all = layer.forward(&all, *bend)?,
+                Step::Unit => {
+                    let (_, dim) = all.dims2().map_err(super::arithmetic)?;
+                    ops::change(&all, |all| {
+                        all.chunks_exact_mut(dim).for_each(kernels::to_unit)
+                    })?;
+                }
+            }
         }
+        let (_, dim) = all.dims2().map_err(super::arithmetic)?;
         ops::read(&all, |all| {
-            all.chunks_exact(self.dim).map(<[f32]>::to_vec).collect()
+            all.chunks_exact(dim).map(<[f32]>::to_vec).collect()
         })
     }
 }
@@ -225,46 +188,6 @@ impl Pooling {
                 }
             }
         }
-    }
-}
-
-/// The pooling a file asks for: one flag of the older form, or the newer form's word.
-fn pooling(file: &BTreeMap<String, Value>) -> Result<Pooling, String> {
-    let known = [
-        ("cls", "pooling_mode_cls_token", Pooling::First),
-        ("lasttoken", "pooling_mode_lasttoken", Pooling::Last),
-        ("mean", "pooling_mode_mean_tokens", Pooling::Mean),
-        (
-            "mean_sqrt_len_tokens",
-            "pooling_mode_mean_sqrt_len_tokens",
-            Pooling::MeanSqrt,
-        ),
-        ("max", "pooling_mode_max_tokens", Pooling::Max),
-    ];
-    if file.get("include_prompt") == Some(&Value::Bool(false)) {
-        return Err("include_prompt is false, which does not run here".to_owned());
-    }
-    let named: Vec<String> = match file.get("pooling_mode") {
-        Some(Value::String(word)) => vec![word.clone()],
-        Some(Value::Array(words)) => (words.iter())
-            .filter_map(|w| w.as_str().map(str::to_owned))
-            .collect(),
-        _ => (file.iter())
-            .filter(|(key, value)| key.starts_with("pooling_mode_") && **value == Value::Bool(true))
-            .map(|(key, _)| key.clone())
-            .collect(),
-    };
-    match named.as_slice() {
-        [] => Ok(Pooling::Mean),
-        [one] => known
-            .iter()
-            .find(|(word, flag, _)| one == word || one == flag)
-            .map(|(_, _, pooling)| *pooling)
-            .ok_or_else(|| format!("{one} does not run here")),
-        several => Err(format!(
-            "it asks for {}; one pooling at a time runs here",
-            several.join(" and ")
-        )),
     }
 }
 

@@ -54,7 +54,7 @@ async fn a_run_whose_caller_goes_away_stops_within_a_sub_batch_and_gives_its_slo
     let encoder = Arc::new(Encoder {
         texts: Texts::load(&folder, 48, false).unwrap(),
         body: Box::new(body),
-        end: End::Vectors(Recipe::read(&folder, 1).unwrap()),
+        end: End::Vectors(Recipe::load(&folder, 1).unwrap()),
     });
     let queue = Queue::new(Admission::default());
     let of_run = Arc::clone(&encoder);

@@ -172,3 +172,7 @@ fn failed(e: tokenizers::Error) -> Error {
         format!("the text can't be made into tokens: {e}"),
     )
 }
+
+#[cfg(test)]
+#[path = "tokens_tests.rs"]
+mod tests;

@@ -88,6 +88,21 @@ impl Weights {
         self.find(name).is_some()
     }
 
+    /// A matrix whose name does not begin with one of `known`, a whole word each: the first by its name.
+    pub(super) fn other_matrix(&self, known: &[&str]) -> Option<(&str, &Path)> {
+        let other = |(name, place): &(&String, &Place)| {
+            let first = name.split('.').next().unwrap_or_default();
+            place.shape.len() == 2 && !known.contains(&first)
+        };
+        let (name, place) = self
+            .files
+            .tensors
+            .iter()
+            .filter(other)
+            .min_by_key(|t| t.0)?;
+        Some((name, &self.files.files[place.file].0))
+    }
+
     fn find(&self, name: &str) -> Option<&Place> {
         let tensors = &self.files.tensors;
         let whole = format!("{}{name}", self.prefix);

@@ -88,8 +88,13 @@ async fn asked(cx: &Context, ask: Ask) -> Verdict<Told> {
     worked("a call", b.ask(ask).await?)
 }
 
+/// What most calls ask. A generator's are short: its model may be one that never ends by itself.
+fn short(texts: usize) -> Ask {
+    Ask::of(texts).cap(8)
+}
+
 async fn answers(cx: &Context) -> Verdict {
-    let ask = Ask::of(3);
+    let ask = short(3);
     let mut turned = ask.clone();
     turned.texts.reverse();
     match (asked(cx, ask.clone()).await?, asked(cx, turned).await?) {
@@ -161,7 +166,7 @@ async fn stream(cx: &Context) -> Verdict {
     let mut texts = Vec::new();
     for way in [Way::Generate, Way::Stream, Way::Generate] {
         let b = cx.bench(way, json!({}), vec![])?;
-        match worked("a call", b.ask(Ask::of(1).cap(8)).await?)? {
+        match worked("a call", b.ask(short(1)).await?)? {
             Told::Text(whole) => texts.push((whole.text, whole.finish_reason)),
             other => return fail("text", format!("{other:?}")),
         }
@@ -193,9 +198,9 @@ async fn cancel(cx: &Context) -> Verdict {
     let b = cx.bench(cx.way()?, json!({}), vec![])?;
     let token = crate::CancellationToken::new();
     token.cancel();
-    let ask = Ask::of(1).with(CallOptions::default().with_cancel(token));
+    let ask = short(1).with(CallOptions::default().with_cancel(token));
     refused("a cancelled call", Kind::Cancelled, b.ask(ask).await?)?;
-    worked("the next call", b.ask(Ask::of(1)).await?).map(drop)
+    worked("the next call", b.ask(short(1)).await?).map(drop)
 }
 
 async fn dropped(cx: &Context) -> Verdict {
@@ -210,6 +215,7 @@ async fn dropped(cx: &Context) -> Verdict {
     let Some(generator) = b.asker.generator() else {
         return skip("not a generator");
     };
+    // As long as the entry lets it be: the longer, the more a run that goes on stands in the next call's way.
     let opened = b
         .drive(generator.stream(Ask::of(1).generate_request()))
         .await?;
@@ -226,7 +232,7 @@ async fn queue(cx: &Context) -> Verdict {
         json!({"admission": {"max_concurrency": 1, "max_queue": 1}}),
         vec![],
     )?;
-    let calls = (0..8).map(|_| b.asker.ask(b.way, Ask::of(3)));
+    let calls = (0..8).map(|_| b.asker.ask(b.way, short(3)));
     let told = b.drive(futures::future::join_all(calls)).await?;
     let mut refusals = 0;
     for result in told {
@@ -244,7 +250,7 @@ async fn queue(cx: &Context) -> Verdict {
 
 async fn scope(cx: &Context) -> Verdict {
     let b = cx.bench(cx.way()?, json!({}), vec![])?;
-    worked("a call", b.ask(Ask::of(1)).await?)?;
+    worked("a call", b.ask(short(1)).await?)?;
     same("admitted", 0, b.asker.snapshot().counters.admitted)?;
     same("attempts reported", 0, b.records().len())?;
     same(
