@@ -1,11 +1,15 @@
 //! The remote reranker, proved by the framework's conformance kit: what any third party's adapter can do for itself.
 #![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used)] // A test fails by panicking.
 
 use antfly_framework::content::{MediaKind, MediaSupport};
-use antfly_framework::testing::conformance::{KEY, Refusal, Score, Subject, Wire};
+use antfly_framework::testing::conformance::{KEY, Refusal, Report, Score, Subject, Wire};
 use antfly_framework::testing::{Received, Reply};
 use antfly_framework::{Kind, Operation};
 use serde_json::json;
+
+#[path = "../../providers/tests/conformance/table.rs"]
+mod table;
 
 struct Antfly;
 
@@ -45,13 +49,13 @@ impl Wire for Antfly {
 }
 
 /// The key's source is `credential`; a literal one is in the entry.
-fn conforms(credential: &'static str) {
+fn conforms(credential: &'static str) -> Report {
     let literal = credential.starts_with("literal:");
     let entry = move |server: &str| {
         let key = literal.then_some(KEY);
         json!({"provider": "antfly", "model": "m", "url": server, "api_key": key})
     };
-    Subject::new(antfly_reranker::PLUGIN, Operation::Rerank, entry)
+    let report = Subject::new(antfly_reranker::PLUGIN, Operation::Rerank, entry)
         .environment(move |_| (!literal).then_some(("ANTFLY_INFERENCE_API_KEY", KEY)))
         .scope(move |server| {
             vec![
@@ -67,13 +71,14 @@ fn conforms(credential: &'static str) {
             MediaKind::Audio,
             MediaKind::Video,
         ]))
-        .check(Antfly)
-        .assert();
+        .check(Antfly);
+    report.assert();
+    report
 }
 
 #[test]
 fn the_antfly_reranker_conforms() {
-    conforms("literal:*");
+    table::holds("antfly-reranker", &[&conforms("literal:*")]);
 }
 
 #[test]

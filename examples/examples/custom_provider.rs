@@ -37,7 +37,8 @@ impl Acme {
             return Err(Error::config(path, "this field belongs to the adapter"));
         }
         let url = entry.url.as_deref().unwrap_or("http://127.0.0.1:9999");
-        let endpoint = antfly_providers::http::Endpoint::parse(url)?;
+        let endpoint = antfly_providers::http::Endpoint::parse(url)
+            .map_err(|e| Error::config(entry.field("url"), e.message()))?;
         let declared = Declared::new(
             Identity::new(entry, &endpoint),
             CredentialSource::anonymous(),

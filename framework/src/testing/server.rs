@@ -144,6 +144,11 @@ impl Server {
         self.shared.state().disconnects
     }
 
+    /// How many bytes of replies, heads included, the client's side has taken so far (what its buffers hold counts).
+    pub(crate) fn sent_bytes(&self) -> usize {
+        self.shared.state().sent_bytes
+    }
+
     /// What was wrong with the script or with the requests. A test that expects such faults takes them with
     /// [`Server::take_failures`].
     pub fn failures(&self) -> Vec<String> {
@@ -286,6 +291,7 @@ struct State {
     connections: usize,
     open_connections: usize,
     disconnects: usize,
+    sent_bytes: usize,
     failures: Vec<String>,
 }
 

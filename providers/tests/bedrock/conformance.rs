@@ -1,16 +1,23 @@
 //! The framework's own kit, with this adapter's wires: what it declares, sends, reads, costs, and that the promises hold with an SDK
 //! in between.
 
+use std::sync::LazyLock;
+
 use antfly_framework::Kind;
 use antfly_framework::content::{MediaKind, MediaSupport};
 use antfly_framework::provider::Operation;
-use antfly_framework::testing::conformance::{KEY, Refusal, Row, Score, Stream, Subject, Wire};
+use antfly_framework::testing::conformance::{
+    KEY, Refusal, Report, Row, Score, Stream, Subject, Wire,
+};
 use antfly_framework::testing::{Received, Reply};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::frames;
 use crate::support::{SECRET, credentials, refusal};
+
+#[path = "../conformance/table.rs"]
+mod table;
 
 const CHAT: MediaSupport = MediaSupport::Kinds(&[
     MediaKind::Image,
@@ -227,29 +234,34 @@ impl Wire for Converse {
     }
 }
 
-#[test]
-fn a_titan_embedder_conforms() {
+static TITAN: LazyLock<Report> = LazyLock::new(|| {
     subject(Operation::Embed, "amazon.titan-embed-text-v2:0")
         .skip("declares.identity", MODELS)
         .skip("answer.count", "an answer has one vector on this wire")
         .skip("cost.wire", "a request carries one text on this wire")
         .secret(SECRET)
         .check(Titan)
-        .assert();
-}
+});
 
 #[test]
-fn a_cohere_embedder_conforms() {
+fn a_titan_embedder_conforms() {
+    TITAN.assert();
+}
+
+static COHERE: LazyLock<Report> = LazyLock::new(|| {
     subject(Operation::Embed, "cohere.embed-v4:0")
         .media(IMAGES)
         .skip("declares.identity", MODELS)
         .secret(SECRET)
         .check(Cohere)
-        .assert();
-}
+});
 
 #[test]
-fn a_generator_conforms() {
+fn a_cohere_embedder_conforms() {
+    COHERE.assert();
+}
+
+static GENERATOR: LazyLock<Report> = LazyLock::new(|| {
     subject(
         Operation::Generate,
         "anthropic.claude-sonnet-4-5-20250929-v1:0",
@@ -257,11 +269,14 @@ fn a_generator_conforms() {
     .media(CHAT)
     .secret(SECRET)
     .check(Converse)
-    .assert();
-}
+});
 
 #[test]
-fn a_generator_with_a_bearer_key_conforms() {
+fn a_generator_conforms() {
+    GENERATOR.assert();
+}
+
+static BEARER: LazyLock<Report> = LazyLock::new(|| {
     subject(Operation::Generate, "amazon.nova-lite-v1:0")
         .media(CHAT)
         .environment(|_| [("AWS_BEARER_TOKEN_BEDROCK", KEY)])
@@ -274,11 +289,14 @@ fn a_generator_with_a_bearer_key_conforms() {
             )
         })
         .check(Converse)
-        .assert();
-}
+});
 
 #[test]
-fn a_generator_whose_credentials_come_from_a_containers_agent_conforms() {
+fn a_generator_with_a_bearer_key_conforms() {
+    BEARER.assert();
+}
+
+static AGENT: LazyLock<Report> = LazyLock::new(|| {
     subject(Operation::Generate, "amazon.nova-lite-v1:0")
         .media(CHAT)
         .environment(|server| {
@@ -298,14 +316,28 @@ fn a_generator_whose_credentials_come_from_a_containers_agent_conforms() {
         })
         .secret(SECRET)
         .check(Converse)
-        .assert();
-}
+});
 
 #[test]
-fn a_reranker_conforms() {
+fn a_generator_whose_credentials_come_from_a_containers_agent_conforms() {
+    AGENT.assert();
+}
+
+static RERANKER: LazyLock<Report> = LazyLock::new(|| {
     subject(Operation::Rerank, "cohere.rerank-v3-5:0")
         .skip("declares.identity", MODELS)
         .secret(SECRET)
         .check(Ranker)
-        .assert();
+});
+
+#[test]
+fn a_reranker_conforms() {
+    RERANKER.assert();
+}
+
+#[test]
+fn bedrock_has_passed_the_checks_that_the_table_names() {
+    let embed_and_rerank: [&Report; 3] = [&TITAN, &COHERE, &RERANKER];
+    let generate: [&Report; 3] = [&GENERATOR, &BEARER, &AGENT];
+    table::holds("bedrock", &[embed_and_rerank, generate].concat());
 }

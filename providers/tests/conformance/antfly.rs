@@ -1,7 +1,9 @@
 //! Antfly's wire: OpenAI's, with refusals of its own.
 
+use std::sync::LazyLock;
+
 use antfly_providers::content::{MediaKind, MediaSupport};
-use antfly_providers::testing::conformance::{KEY, Refusal, Row, Stream, Subject, Wire};
+use antfly_providers::testing::conformance::{KEY, Refusal, Report, Row, Stream, Subject, Wire};
 use antfly_providers::testing::{Received, Reply};
 use antfly_providers::{Kind, Operation};
 use bytes::Bytes;
@@ -95,17 +97,14 @@ fn subject(operation: Operation, media: &'static [MediaKind], credential: &'stat
     .media(MediaSupport::Kinds(media))
 }
 
-#[test]
-fn antfly_embed_conforms_with_a_key_of_either_source() {
+fn embed(credential: &'static str) -> Report {
     const MEDIA: &[MediaKind] = &[MediaKind::Image, MediaKind::Audio, MediaKind::Video];
-    for credential in ["literal:*", "env:ANTFLY_INFERENCE_API_KEY"] {
-        let embed = subject(Operation::Embed, MEDIA, credential);
-        embed.check(Antfly).assert();
-    }
+    subject(Operation::Embed, MEDIA, credential).check(Antfly)
 }
 
-#[test]
-fn antfly_generate_conforms() {
+static EMBED: LazyLock<Report> = LazyLock::new(|| embed("literal:*"));
+
+static GENERATE: LazyLock<Report> = LazyLock::new(|| {
     const MEDIA: &[MediaKind] = &[
         MediaKind::Image,
         MediaKind::Audio,
@@ -114,5 +113,21 @@ fn antfly_generate_conforms() {
     ];
     let generate =
         subject(Operation::Generate, MEDIA, "env:ANTFLY_INFERENCE_API_KEY").default_output_cap(256);
-    generate.check(Antfly).assert();
+    generate.check(Antfly)
+});
+
+#[test]
+fn antfly_embed_conforms_with_a_key_of_either_source() {
+    EMBED.assert();
+    embed("env:ANTFLY_INFERENCE_API_KEY").assert();
+}
+
+#[test]
+fn antfly_generate_conforms() {
+    GENERATE.assert();
+}
+
+#[test]
+fn antfly_has_passed_the_checks_that_the_table_names() {
+    crate::table::holds("antfly", &[&EMBED, &GENERATE]);
 }

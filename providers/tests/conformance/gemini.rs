@@ -1,9 +1,10 @@
 //! The Gemini API's wire.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use antfly_providers::content::{MediaKind, MediaSupport};
-use antfly_providers::testing::conformance::{KEY, Refusal, Row, Stream, Subject, Wire};
+use antfly_providers::testing::conformance::{KEY, Refusal, Report, Row, Stream, Subject, Wire};
 use antfly_providers::testing::{Received, Reply};
 use antfly_providers::{Kind, Operation};
 use bytes::Bytes;
@@ -138,16 +139,13 @@ fn subject(operation: Operation, model: &'static str, credential: &'static str) 
     })
 }
 
-#[test]
-fn gemini_embed_conforms_with_a_key_of_either_source() {
-    for credential in ["literal:*", "env:GEMINI_API_KEY"] {
-        let embed = subject(Operation::Embed, "gemini-embedding-001", credential);
-        embed.check(Gemini).assert();
-    }
+fn embed(credential: &'static str) -> Report {
+    subject(Operation::Embed, "gemini-embedding-001", credential).check(Gemini)
 }
 
-#[test]
-fn gemini_generate_conforms() {
+static EMBED: LazyLock<Report> = LazyLock::new(|| embed("literal:*"));
+
+static GENERATE: LazyLock<Report> = LazyLock::new(|| {
     use MediaKind::{Audio, File, Image, Video};
     let media = MediaSupport::Kinds(&[Image, Audio, Video, File]);
     let generate = subject(
@@ -155,5 +153,21 @@ fn gemini_generate_conforms() {
         "gemini-2.5-flash",
         "env:GEMINI_API_KEY",
     );
-    generate.media(media).check(Gemini).assert();
+    generate.media(media).check(Gemini)
+});
+
+#[test]
+fn gemini_embed_conforms_with_a_key_of_either_source() {
+    EMBED.assert();
+    embed("env:GEMINI_API_KEY").assert();
+}
+
+#[test]
+fn gemini_generate_conforms() {
+    GENERATE.assert();
+}
+
+#[test]
+fn gemini_has_passed_the_checks_that_the_table_names() {
+    crate::table::holds("gemini", &[&EMBED, &GENERATE]);
 }

@@ -4,6 +4,8 @@
 #[path = "../in_process_generate/tiny.rs"]
 mod tiny;
 
+use std::sync::LazyLock;
+
 use antfly_providers::Operation;
 use antfly_providers::testing::conformance::{Report, Subject};
 use serde_json::json;
@@ -76,25 +78,18 @@ const OF_GENERATORS: [&str; 4] = [
     "local.drop",
 ];
 
-#[test]
-fn an_encoder_in_this_process_conforms() {
-    let report = subject(Operation::Embed, "bert-encoder").check_local();
-    conforms(&report, &[]);
-}
+static ENCODER: LazyLock<Report> =
+    LazyLock::new(|| subject(Operation::Embed, "bert-encoder").check_local());
 
-#[test]
-fn a_classifier_in_this_process_conforms() {
-    let report = subject(Operation::Rerank, "bert-classifier").check_local();
-    conforms(&report, &[]);
-}
+static CLASSIFIER: LazyLock<Report> =
+    LazyLock::new(|| subject(Operation::Rerank, "bert-classifier").check_local());
 
 /// A model that never ends, so that a run which is not stopped is seen: its answers are as long as they may be.
-#[test]
-fn a_generator_in_this_process_conforms() {
+static GENERATOR: LazyLock<Report> = LazyLock::new(|| {
     let mut file = tiny::scripted(&[], |t| vec![if t == "a" { "b" } else { "a" }.to_owned()]);
     file.set("llama.context_length", tiny::Meta::U32(1_000_000_000));
     let path = file.write("conformance");
-    let report = Subject::new(
+    Subject::new(
         antfly_providers::in_process::PLUGIN,
         Operation::Generate,
         move |_| {
@@ -106,6 +101,25 @@ fn a_generator_in_this_process_conforms() {
     )
     .scope(scope(Operation::Generate, "endless"))
     .default_output_cap(256)
-    .check_local();
-    conforms(&report, &OF_GENERATORS);
+    .check_local()
+});
+
+#[test]
+fn an_encoder_in_this_process_conforms() {
+    conforms(&ENCODER, &[]);
+}
+
+#[test]
+fn a_classifier_in_this_process_conforms() {
+    conforms(&CLASSIFIER, &[]);
+}
+
+#[test]
+fn a_generator_in_this_process_conforms() {
+    conforms(&GENERATOR, &OF_GENERATORS);
+}
+
+#[test]
+fn models_in_this_process_have_passed_the_checks_that_the_table_names() {
+    crate::table::holds("in_process", &[&ENCODER, &CLASSIFIER, &GENERATOR]);
 }

@@ -9,5 +9,6 @@ mod gemini;
 #[cfg(feature = "in-process")]
 mod in_process;
 mod openai;
+mod table;
 #[cfg(feature = "vertex")]
 mod vertex;

@@ -1,7 +1,9 @@
 //! OpenAI's wire.
 
+use std::sync::LazyLock;
+
 use antfly_providers::content::{MediaKind, MediaSupport};
-use antfly_providers::testing::conformance::{KEY, Refusal, Row, Stream, Subject, Wire};
+use antfly_providers::testing::conformance::{KEY, Refusal, Report, Row, Stream, Subject, Wire};
 use antfly_providers::testing::{Received, Reply};
 use antfly_providers::{Kind, Operation};
 use bytes::Bytes;
@@ -112,16 +114,27 @@ fn subject(operation: Operation) -> Subject {
     })
 }
 
+static EMBED: LazyLock<Report> = LazyLock::new(|| subject(Operation::Embed).check(OpenAi));
+
+static GENERATE: LazyLock<Report> = LazyLock::new(|| {
+    let media = MediaSupport::Kinds(&[MediaKind::Image, MediaKind::Audio, MediaKind::File]);
+    let generate = subject(Operation::Generate).media(media);
+    generate.check(OpenAi)
+});
+
 #[test]
 fn openai_embed_conforms() {
-    subject(Operation::Embed).check(OpenAi).assert();
+    EMBED.assert();
 }
 
 #[test]
 fn openai_generate_conforms() {
-    let media = MediaSupport::Kinds(&[MediaKind::Image, MediaKind::Audio, MediaKind::File]);
-    let generate = subject(Operation::Generate).media(media);
-    generate.check(OpenAi).assert();
+    GENERATE.assert();
+}
+
+#[test]
+fn openai_has_passed_the_checks_that_the_table_names() {
+    crate::table::holds("openai", &[&EMBED, &GENERATE]);
 }
 
 /// The key from the environment instead of the entry, and no key at all.

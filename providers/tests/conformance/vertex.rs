@@ -1,9 +1,12 @@
 //! Vertex AI's wires, with a token from a metadata server on the same loopback server.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use antfly_providers::content::{MediaKind, MediaSupport};
-use antfly_providers::testing::conformance::{KEY, Refusal, Row, Score, Stream, Subject, Wire};
+use antfly_providers::testing::conformance::{
+    KEY, Refusal, Report, Row, Score, Stream, Subject, Wire,
+};
 use antfly_providers::testing::{Received, Reply};
 use antfly_providers::{Kind, Operation};
 use bytes::Bytes;
@@ -175,20 +178,33 @@ fn vertex(operation: Operation, location: &'static str) -> Subject {
 /// These checks hold a 401 for final; how often and with which token it is asked again is pinned in `tests/google`.
 const RENEWED: &str = "a 401 of Vertex AI's gets one more attempt with another token";
 
+static EMBED: LazyLock<Report> =
+    LazyLock::new(|| vertex(Operation::Embed, "us-central1").check(Vertex));
+
+static GENERATE: LazyLock<Report> = LazyLock::new(|| {
+    let generate = vertex(Operation::Generate, "us-central1").media(MEDIA);
+    generate.check(Vertex)
+});
+
+static RERANK: LazyLock<Report> =
+    LazyLock::new(|| vertex(Operation::Rerank, "global").check(Vertex));
+
 #[test]
 fn vertex_embed_conforms() {
-    let embed = vertex(Operation::Embed, "us-central1");
-    embed.check(Vertex).assert();
+    EMBED.assert();
 }
 
 #[test]
 fn vertex_generate_conforms() {
-    let generate = vertex(Operation::Generate, "us-central1").media(MEDIA);
-    generate.check(Vertex).assert();
+    GENERATE.assert();
 }
 
 #[test]
 fn vertex_rerank_conforms() {
-    let rerank = vertex(Operation::Rerank, "global");
-    rerank.check(Vertex).assert();
+    RERANK.assert();
+}
+
+#[test]
+fn vertex_has_passed_the_checks_that_the_table_names() {
+    crate::table::holds("vertex", &[&EMBED, &GENERATE, &RERANK]);
 }

@@ -48,7 +48,8 @@ impl Parrot {
         }
         let url = entry.url.as_deref();
         let url = url.ok_or_else(|| Error::config(entry.field("url"), "missing"))?;
-        let endpoint = Endpoint::parse(url)?;
+        let endpoint =
+            Endpoint::parse(url).map_err(|e| Error::config(entry.field("url"), e.message()))?;
         let key = match &entry.api_key {
             Some(key) => Some(setup.secrets.resolve(key, &entry.field("api_key"))?),
             None => setup.secrets.env("PARROT_KEY")?,

@@ -325,6 +325,11 @@ impl Bench<'_> {
         lock(&self.models).clone()
     }
 
+    /// The subject's wire.
+    pub(super) fn wire(&self) -> Verdict<&Arc<dyn Wire>> {
+        self.cx.wire()
+    }
+
     /// The attempts that have ended so far.
     pub(super) fn records(&self) -> Vec<AttemptRecord> {
         lock(&self.records.0).clone()

@@ -37,7 +37,8 @@
 //! # What is the author's to say
 //! - In the [`Subject`]: the scope's fields (all of them, so that a missing one is seen), media, the default output cap.
 //! - In the [`Wire`]: how to read a request, a good answer, the provider's own refusals. Statuses, broken bodies, redirects,
-//!   cooldowns, deadlines, cancellations and drops are the kit's.
+//!   cooldowns, deadlines, cancellations and drops are the kit's, and so are the forms of a stream: event streams (what
+//!   [`Stream::sse`] gives) are sent with every line end, comments and pings, all streams cut, endless and for long.
 //!
 //! An adapter on the engine route is checked like one on the HTTP route: its SDK talks to the scripted server, whose streams may
 //! be any bytes ([`Stream`]). One on the local route has no wire: [`Subject::check_local`].

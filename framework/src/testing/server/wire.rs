@@ -33,7 +33,7 @@ pub(super) async fn serve(stream: TcpStream, index: usize, shared: &Shared) -> b
             .header("connection")
             .is_some_and(|value| value.eq_ignore_ascii_case("close"));
         let reply = shared.reply_to(request);
-        let result = connection.reply(&reply).await;
+        let result = connection.reply(&reply, shared).await;
         if reply.end == End::Reset && result.is_ok() {
             let _ = connection.stream.set_zero_linger();
         }
@@ -164,7 +164,7 @@ impl Connection {
         Ok(self.stream.read_buf(&mut self.buffer).await? > 0)
     }
 
-    async fn reply(&mut self, reply: &Reply) -> Result<()> {
+    async fn reply(&mut self, reply: &Reply, shared: &Shared) -> Result<()> {
         for gate in &reply.before_head {
             self.wait(gate).await?;
         }
@@ -173,7 +173,7 @@ impl Connection {
         for step in &reply.steps {
             match step {
                 Step::Wait(gate) => {
-                    self.send(&mut pending).await?;
+                    self.send(&mut pending, shared).await?;
                     self.wait(gate).await?;
                 }
                 Step::Send(bytes) => {
@@ -188,24 +188,25 @@ impl Connection {
                         }
                         Framing::Length | Framing::Raw => pending.extend_from_slice(bytes),
                     }
-                    self.send(&mut pending).await?;
+                    self.send(&mut pending, shared).await?;
                 }
             }
         }
         if reply.framing == Framing::Chunked && matches!(reply.end, End::KeepAlive | End::Close) {
             pending.extend_from_slice(b"0\r\n\r\n");
         }
-        self.send(&mut pending).await?;
+        self.send(&mut pending, shared).await?;
         if reply.end == End::Hang {
             self.wait(&Gate::new()).await?;
         }
         Ok(())
     }
 
-    async fn send(&mut self, pending: &mut Vec<u8>) -> Result<()> {
+    async fn send(&mut self, pending: &mut Vec<u8>, shared: &Shared) -> Result<()> {
         if !pending.is_empty() {
             self.stream.write_all(pending).await?;
             self.stream.flush().await?;
+            shared.change(|state| state.sent_bytes += pending.len());
             pending.clear();
         }
         Ok(())

@@ -29,7 +29,7 @@ pub(super) const CHECKS: &[Check] = &[
 ];
 
 /// Tokens paid for one call, bytes of its body, its cap on the wire.
-async fn paid(
+pub(super) async fn paid(
     cx: &Context,
     way: Way,
     ask: Ask,

@@ -4,9 +4,8 @@ use serde_json::json;
 
 use super::{Check, check};
 use crate::client::CallOptions;
-use crate::config::Env;
 use crate::error::Kind;
-use crate::testing::conformance::bench::{Context, Step, try_entry};
+use crate::testing::conformance::bench::{Context, Step};
 use crate::testing::conformance::call::{Ask, Told, Way};
 use crate::testing::conformance::verdict::{Verdict, fail, holds, refused, same, skip, worked};
 
@@ -56,24 +55,7 @@ async fn limits(cx: &Context) -> Verdict {
         tries.push(("requests_per_minute", json!({"requests_per_minute": 5})));
     }
     for (key, extra) in tries {
-        let at = "http://127.0.0.1:9";
-        let mut registry = crate::Registry::new();
-        let made = registry
-            .register(cx.subject.plugin)
-            .and_then(|()| {
-                let mut builder = crate::Client::builder()
-                    .registry(registry)
-                    .time(antfly_limiter::Time::manual().0)
-                    .env(Env::from_pairs((cx.subject.environment)(at)));
-                if let Some(engine) = &cx.subject.engine {
-                    builder = builder.engine(std::sync::Arc::clone(engine));
-                }
-                builder.build()
-            })
-            .and_then(|client| {
-                let entry = try_entry(&cx.subject, at, &extra, false)?;
-                client.check(&entry)
-            });
+        let made = super::settings::accepted(cx, "http://127.0.0.1:9", &extra);
         let e = refused(key, Kind::Config, made)?;
         holds(
             &format!("the error names {key}: {e}"),

@@ -2,17 +2,23 @@
 
 mod answers;
 mod attempts;
+mod batches;
+mod bodies;
 mod bounds;
 mod cooldown;
 mod cost;
 mod declares;
 mod errors;
+mod framing;
 mod local;
+mod long_streams;
 mod media;
 mod permits;
 mod requests;
 mod secrets;
+mod settings;
 mod streams;
+mod waits;
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -50,12 +56,18 @@ use check;
 fn wire_checks() -> impl Iterator<Item = &'static Check> {
     [
         declares::CHECKS,
+        settings::CHECKS,
         requests::CHECKS,
+        batches::CHECKS,
         answers::CHECKS,
+        bodies::CHECKS,
         streams::CHECKS,
+        framing::CHECKS,
+        long_streams::CHECKS,
         errors::CHECKS,
         attempts::CHECKS,
         cooldown::CHECKS,
+        waits::CHECKS,
         permits::CHECKS,
         bounds::CHECKS,
         cost::CHECKS,
@@ -69,6 +81,7 @@ fn wire_checks() -> impl Iterator<Item = &'static Check> {
 fn local_checks() -> impl Iterator<Item = &'static Check> {
     [
         declares::CHECKS,
+        settings::CHECKS,
         local::CHECKS,
         media::CHECKS,
         secrets::CHECKS,

@@ -1,5 +1,7 @@
 //! How long a permit is held: until the answer has been dealt with, and not a moment longer.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::{Check, check};
@@ -34,6 +36,11 @@ pub(super) const CHECKS: &[Check] = &[
         "permit.one_at_a_time",
         "with max_concurrency 1 the server never sees two requests at once",
         one_at_a_time
+    ),
+    check!(
+        "permit.completion",
+        "with pacing: completion the next request leaves a whole gap after the end of the one before",
+        completion
     ),
 ];
 
@@ -73,7 +80,7 @@ async fn body(cx: &Context) -> Verdict {
 async fn settle<F: Future>(b: &Bench<'_>, call: std::pin::Pin<&mut F>) -> Verdict {
     let started = std::time::Instant::now();
     b.until(call, "the bytes sent have been read", move |_| {
-        started.elapsed() > std::time::Duration::from_millis(10)
+        started.elapsed() > Duration::from_millis(10)
     })
     .await
 }
@@ -211,4 +218,50 @@ async fn one_at_a_time(cx: &Context) -> Verdict {
         same("the most at once", 1, b.server.peak_open_requests())?;
     }
     Ok(())
+}
+
+async fn completion(cx: &Context) -> Verdict {
+    const GAP: Duration = Duration::from_secs(1);
+    cx.wire()?;
+    for way in cx.ways() {
+        let gate = Gate::new();
+        let paced = json!({"rate_limit": {"requests_per_minute": 60, "pacing": "completion"}});
+        let b = cx.bench(way, paced, vec![held(&gate)])?;
+        let calls = (0..2).map(|_| b.asker.ask(way, Ask::of(1)));
+        let mut calls = std::pin::pin!(futures::future::join_all(calls));
+        let what = "one call is in the middle of its answer, the other in line";
+        b.until(calls.as_mut(), what, |b| {
+            in_flight(b) && b.asker.snapshot().queued == 1
+        })
+        .await?;
+        // However long the first takes, the gap begins with its end.
+        b.clock.advance(5 * GAP);
+        settle(&b, calls.as_mut()).await?;
+        alone(&b, "while the first is under way")?;
+        gate.open();
+        b.until(calls.as_mut(), "the gap begins", |b| {
+            b.asker.snapshot().completion_remaining == Some(GAP)
+        })
+        .await?;
+        b.clock.advance(GAP - Duration::from_millis(1));
+        settle(&b, calls.as_mut()).await?;
+        alone(&b, "a millisecond before the end of the gap")?;
+        b.clock.advance(Duration::from_millis(1));
+        for told in b.stand_still(calls).await? {
+            worked("one of two calls", told)?;
+        }
+        same("requests at the server", 2, b.requests().len())?;
+        same("admitted", 2, b.asker.snapshot().counters.admitted)?;
+    }
+    Ok(())
+}
+
+/// One request has left and no other was admitted.
+fn alone(b: &Bench<'_>, when: &str) -> Verdict {
+    let (sent, admitted) = (b.requests().len(), b.asker.snapshot().counters.admitted);
+    same(
+        &format!("requests at the server and admitted {when}"),
+        (1, 1),
+        (sent, admitted),
+    )
 }

@@ -5,10 +5,9 @@ use serde_json::json;
 use super::{Check, check};
 use crate::config::Env;
 use crate::error::Kind;
-use crate::provider::Operation;
 use crate::testing::conformance::bench::{Context, Kind as Leaves, Step, try_entry, try_resolve};
-use crate::testing::conformance::call::{Ask, QUERY, Told, Way, score_of, vector_of};
-use crate::testing::conformance::verdict::{Verdict, fail, holds, refused, same, skip, worked};
+use crate::testing::conformance::call::{Ask, QUERY, Told, Way, score_of};
+use crate::testing::conformance::verdict::{Verdict, holds, refused, same, skip, worked};
 
 pub(super) const CHECKS: &[Check] = &[
     check!(
@@ -30,11 +29,6 @@ pub(super) const CHECKS: &[Check] = &[
         "request.headers",
         "the entry's extra headers go with it",
         headers
-    ),
-    check!(
-        "request.batches",
-        "more inputs than one request carries are split in order, each part admitted",
-        batches
     ),
     check!(
         "request.empty",
@@ -179,46 +173,6 @@ async fn headers(cx: &Context) -> Verdict {
         same("the header x-team", Some("blue"), request.header("x-team"))?;
     }
     Ok(())
-}
-
-async fn batches(cx: &Context) -> Verdict {
-    let wire = cx.wire()?;
-    if cx.subject.operation != Operation::Embed {
-        return skip("only embed calls are split");
-    }
-    let b = cx.bench(Way::Embed, json!({}), vec![])?;
-    let limits = b.asker.embedder().map(|e| e.batch_limits().max_items);
-    let Some(limit) = limits.filter(|n| *n <= 5000) else {
-        return skip("one request carries more than 5000 inputs");
-    };
-    let ask = Ask::of(2 * limit + 1);
-    let told = worked("an embed call of many", b.ask(ask.clone()).await?)?;
-    let Told::Vectors(vectors) = told else {
-        return fail("vectors", format!("{told:?}"));
-    };
-    same("vectors", ask.texts.len(), vectors.len())?;
-    let wrong = (0..ask.texts.len())
-        .find(|i| vectors.get(*i) != Some(vector_of(&ask.texts[*i]).as_slice()));
-    same("the first input with another's vector", None, wrong)?;
-    let requests = b.requests();
-    let mut all = Vec::new();
-    for request in &requests {
-        let texts = wire.texts(request);
-        holds(
-            &format!("a request carries at most {limit} inputs"),
-            texts.len() <= limit,
-        )?;
-        all.extend(texts);
-    }
-    all.sort();
-    let mut asked = ask.texts.clone();
-    asked.sort();
-    same("every input is sent once", asked, all)?;
-    same(
-        "requests admitted",
-        requests.len() as u64,
-        b.asker.snapshot().counters.admitted,
-    )
 }
 
 async fn empty(cx: &Context) -> Verdict {

@@ -1,5 +1,8 @@
 //! Streams: whole, split anywhere, cut short, failing inside.
 
+use std::pin::Pin;
+use std::time::Duration;
+
 use bytes::Bytes;
 use serde_json::json;
 
@@ -55,7 +58,7 @@ pub(super) const CHECKS: &[Check] = &[
     ),
 ];
 
-fn script(cx: &Context) -> Verdict<Stream> {
+pub(super) fn script(cx: &Context) -> Verdict<Stream> {
     match cx.wire()?.stream(&SAID) {
         Some(stream) => Ok(stream),
         None => skip("the wire has no streams"),
@@ -63,7 +66,7 @@ fn script(cx: &Context) -> Verdict<Stream> {
 }
 
 /// Reads one streamed call to its end: what came, and what ended it.
-async fn read(b: &Bench<'_>) -> Verdict<(Vec<StreamEvent>, Option<Error>)> {
+pub(super) async fn read(b: &Bench<'_>) -> Verdict<(Vec<StreamEvent>, Option<Error>)> {
     let Some(generator) = b.asker.generator() else {
         return skip("not a generator");
     };
@@ -83,7 +86,7 @@ async fn read(b: &Bench<'_>) -> Verdict<(Vec<StreamEvent>, Option<Error>)> {
     Ok((events, ended.err()))
 }
 
-fn text(events: &[StreamEvent]) -> String {
+pub(super) fn text(events: &[StreamEvent]) -> String {
     events
         .iter()
         .filter_map(|e| match e {
@@ -100,7 +103,23 @@ fn finish(events: &[StreamEvent]) -> Option<FinishReason> {
     })
 }
 
-async fn with(
+/// Waits until the idle timer has just been armed anew and `ready` is so, and lets `wait` pass.
+pub(super) async fn silence<F: Future>(
+    b: &Bench<'_>,
+    work: Pin<&mut F>,
+    what: &str,
+    idle: Duration,
+    wait: Duration,
+    ready: impl Fn() -> bool,
+) -> Verdict {
+    let at = b.clock.now().saturating_add(idle);
+    b.until(work, what, |b| ready() && b.clock.next_alarm() == Some(at))
+        .await?;
+    b.clock.advance(wait);
+    Ok(())
+}
+
+pub(super) async fn with(
     cx: &Context,
     replies: Vec<Reply>,
 ) -> Verdict<(usize, Vec<StreamEvent>, Option<Error>)> {
@@ -111,11 +130,17 @@ async fn with(
     Ok((b.requests().len(), events, error))
 }
 
-fn good(what: &str, events: &[StreamEvent], error: Option<&Error>) -> Verdict {
+/// The stream ended well and said `expected`.
+pub(super) fn good(
+    what: &str,
+    expected: &str,
+    events: &[StreamEvent],
+    error: Option<&Error>,
+) -> Verdict {
     if let Some(e) = error {
         return fail(format!("{what}: a whole stream"), e.to_string());
     }
-    same(&format!("{what}: the text"), said(), text(events))?;
+    same(&format!("{what}: the text"), expected, &text(events))?;
     same(
         &format!("{what}: the finish reason"),
         Some(FinishReason::Stop),
@@ -126,7 +151,7 @@ fn good(what: &str, events: &[StreamEvent], error: Option<&Error>) -> Verdict {
 async fn whole(cx: &Context) -> Verdict {
     let script = script(cx)?;
     let (requests, events, error) = with(cx, vec![script.reply(script.whole())]).await?;
-    good("the stream", &events, error.as_ref())?;
+    good("the stream", &said(), &events, error.as_ref())?;
     let empty = events
         .iter()
         .any(|e| matches!(e, StreamEvent::Text(t) | StreamEvent::Reasoning(t) if t.is_empty()));
@@ -156,7 +181,7 @@ async fn split(cx: &Context) -> Verdict {
     let b = cx.bench(Way::Stream, json!({}), steps)?;
     for name in &names {
         let (events, error) = read(&b).await?;
-        good(name, &events, error.as_ref())?;
+        good(name, &said(), &events, error.as_ref())?;
     }
     same("requests at the server", count, b.requests().len())
 }
@@ -221,7 +246,7 @@ async fn no_mark(cx: &Context) -> Verdict {
     let some = [&script.opening, &script.deltas, &script.finish];
     let some = some.into_iter().flatten().cloned();
     let (_, events, error) = with(cx, vec![script.reply(some)]).await?;
-    good("the end without its mark", &events, error.as_ref())
+    good("the end without its mark", &said(), &events, error.as_ref())
 }
 
 fn errors(cx: &Context) -> Verdict<Vec<(Bytes, Kind)>> {
@@ -299,7 +324,7 @@ async fn idle(cx: &Context) -> Verdict {
             .eventually("the idle timer is armed", |b| b.clock.armed() > 0)
             .await;
         armed?;
-        b.clock.advance(std::time::Duration::from_millis(30_000));
+        b.clock.advance(Duration::from_millis(30_000));
         match b.drive(next).await? {
             Some(Ok(_)) => continue,
             Some(Err(e)) => {

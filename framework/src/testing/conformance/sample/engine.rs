@@ -1,5 +1,8 @@
 //! The sample on the engine route: one HTTP/1.1 exchange on a connection of its own, as an SDK would have it.
 
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt as _;
@@ -8,6 +11,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
+use super::spoil::spoil;
 use super::stream::Decoder;
 use super::{Fault, Sample};
 use crate::attempt::Attempt;
@@ -26,14 +30,15 @@ impl EngineProvider for Sample {
         credential: &Credential,
         attempt: Attempt,
     ) -> Result<Reply> {
+        let (most, most_of_event) = self.bounds;
         if self.is(Fault::SendsTwice) {
             let mut first = self.open(prepared, credential).await?;
-            first.rest().await?;
+            first.rest(most).await?;
         }
         if self.is(Fault::FetchesTokenInside) {
             let mut request = self.raw(prepared, credential)?;
             request.bytes = b"GET /token HTTP/1.1\r\nconnection: close\r\n\r\n".to_vec();
-            Exchange::open(&request).await?.rest().await?;
+            Exchange::open(&request).await?.rest(most).await?;
         }
         if self.is(Fault::LeavesWorkBehind) {
             drop(attempt);
@@ -41,7 +46,7 @@ impl EngineProvider for Sample {
             let task = tokio::spawn(async move {
                 let mut exchange = Exchange::open(&request).await?;
                 let head = exchange.head.clone();
-                Ok(Reply::Bytes(head, Bytes::from(exchange.rest().await?)))
+                Ok(Reply::Bytes(head, Bytes::from(exchange.rest(most).await?)))
             });
             return task.await.map_err(broken)?;
         }
@@ -52,14 +57,39 @@ impl EngineProvider for Sample {
         if self.is(Fault::IgnoresRetryAfter) {
             exchange.head.headers.remove("retry-after");
         }
+        if exchange.head.status == 429 {
+            self.reword(&mut exchange.head.headers);
+        }
         let head = exchange.head.clone();
+        if head.status == 200
+            && let Some(encoding) = foreign_encoding(&head)
+            && !self.is(Fault::IgnoresEncoding)
+        {
+            let message = format!("the answer is encoded as {encoding:?}");
+            return Err(Error::new(Kind::InvalidResponse, message).with_status(200));
+        }
         if head.status == 200 && head.content_type() == "text/event-stream" {
-            let decoder = Decoder::new(self.fault);
-            return Ok(Reply::Events(head, events(exchange, decoder, attempt)));
+            let reader = Reader {
+                parser: EventStreamParser::new(match self.is(Fault::NoEventBound) {
+                    true => usize::MAX,
+                    false => most_of_event,
+                }),
+                decoder: Decoder::new(self.fault),
+                fault: self.fault,
+                most_of_event,
+                pieces: 0,
+                bytes: 0,
+                hoard: VecDeque::new(),
+            };
+            return Ok(Reply::Events(head, events(exchange, reader, attempt)));
         }
         // The answer had begun: sending it again could run it twice.
+        let most = match self.is(Fault::NoBodyBound) {
+            true => usize::MAX,
+            false => most,
+        };
         let body = exchange
-            .rest()
+            .rest(most)
             .await
             .map_err(|e| e.with_status(head.status).with_retryable(false))?;
         drop(attempt);
@@ -74,7 +104,30 @@ struct Raw {
     bytes: Vec<u8>,
 }
 
+/// The encoding of an answer, where it has one.
+fn foreign_encoding(head: &Head) -> Option<&str> {
+    let encoding = head.header("content-encoding");
+    encoding.filter(|e| !e.eq_ignore_ascii_case("identity"))
+}
+
 impl Sample {
+    /// What the faults make of a 429's word.
+    fn reword(&self, headers: &mut HeaderMap) {
+        let told = headers.get("retry-after").and_then(|v| v.to_str().ok());
+        let told = told.and_then(|v| v.parse::<u64>().ok());
+        let wait = match self.fault {
+            Some(Fault::AddsMargin) => told.map(|wait| wait + 1),
+            Some(Fault::AdaptsRate) => {
+                let before = self.refused.fetch_add(1, Ordering::Relaxed);
+                Some(1 << before.min(20))
+            }
+            _ => None,
+        };
+        if let Some(wait) = wait {
+            headers.insert("retry-after", HeaderValue::from(wait));
+        }
+    }
+
     async fn open(&self, prepared: &Prepared, credential: &Credential) -> Result<Exchange> {
         Exchange::open(&self.raw(prepared, credential)?).await
     }
@@ -224,64 +277,96 @@ impl Exchange {
         Ok(Some(chunk))
     }
 
-    async fn rest(&mut self) -> Result<Vec<u8>> {
+    /// What is left of the body, `most` bytes of it at most.
+    async fn rest(&mut self, most: usize) -> Result<Vec<u8>> {
         let mut body = Vec::new();
         while let Some(bytes) = self.next().await? {
             body.extend_from_slice(&bytes);
+            if body.len() > most {
+                let message =
+                    format!("the answer is larger than {most} bytes (max_response_bytes)");
+                return Err(Error::new(Kind::InvalidResponse, message));
+            }
         }
         Ok(body)
+    }
+}
+
+/// How a streamed answer is read.
+struct Reader {
+    parser: EventStreamParser,
+    decoder: Decoder,
+    fault: Option<Fault>,
+    most_of_event: usize,
+    /// Read so far.
+    pieces: usize,
+    bytes: usize,
+    /// Read and not handed on, for the fault that reads ahead.
+    hoard: VecDeque<Vec<u8>>,
+}
+
+impl Reader {
+    /// The next bytes of the body; `None` at its end.
+    async fn next(&mut self, exchange: &mut Exchange) -> Result<Option<Vec<u8>>> {
+        if self.fault == Some(Fault::Hoards) && self.pieces == 0 {
+            while let Some(bytes) = exchange.next().await? {
+                self.hoard.push_back(bytes);
+            }
+        }
+        let read = match self.hoard.pop_front() {
+            Some(bytes) => Some(bytes),
+            None => exchange.next().await?,
+        };
+        self.pieces += 1;
+        self.bytes += read.as_ref().map_or(0, Vec::len);
+        match self.fault {
+            Some(Fault::EndsLongStreams) if self.pieces > 6 => Err(broken("it took too long")),
+            Some(Fault::BoundsWholeStream) if self.bytes > self.most_of_event => {
+                Err(broken("larger than max_event_bytes"))
+            }
+            fault => Ok(read.map(|bytes| spoil(fault, &bytes))),
+        }
     }
 }
 
 /// The events of a streamed answer. The attempt rides along and is dropped after the connection.
 fn events(
     exchange: Exchange,
-    decoder: Decoder,
+    reader: Reader,
     attempt: Attempt,
 ) -> BoxStream<'static, Result<StreamEvent>> {
-    let state = (
-        Some(exchange),
-        EventStreamParser::new(1 << 20),
-        decoder,
-        attempt,
-    );
-    let batches = futures::stream::unfold(
-        state,
-        |(exchange, mut parser, mut decoder, attempt)| async move {
-            let mut exchange = exchange?;
-            let (mut frames, mut out) = (Vec::new(), Vec::new());
-            let read = exchange.next().await;
-            let mut done = !matches!(read, Ok(Some(_)));
-            let mut failed = match read {
-                Ok(Some(bytes)) => parser.push(&bytes, &mut frames).err(),
-                Ok(None) => parser.finish(&mut frames).err(),
-                Err(e) => Some(Error::new(Kind::StreamInterrupted, e.message().to_owned())),
-            };
-            let mut marked = false;
-            for frame in frames {
-                match decoder.push(frame, &mut out) {
-                    Ok(Flow::Continue) => {}
-                    Ok(Flow::Done) => {
-                        (done, marked) = (true, true);
-                        break;
-                    }
-                    Err(e) => {
-                        failed = Some(e);
-                        break;
-                    }
+    let state = (Some(exchange), reader, attempt);
+    let batches = futures::stream::unfold(state, |(exchange, mut reader, attempt)| async move {
+        let mut exchange = exchange?;
+        let (mut frames, mut out) = (Vec::new(), Vec::new());
+        let read = reader.next(&mut exchange).await;
+        let mut done = !matches!(read, Ok(Some(_)));
+        let mut failed = match read {
+            Ok(Some(bytes)) => reader.parser.push(&bytes, &mut frames).err(),
+            Ok(None) => reader.parser.finish(&mut frames).err(),
+            Err(e) => Some(Error::new(Kind::StreamInterrupted, e.message().to_owned())),
+        };
+        let mut marked = false;
+        for frame in frames {
+            match reader.decoder.push(frame, &mut out) {
+                Ok(Flow::Continue) => {}
+                Ok(Flow::Done) => {
+                    (done, marked) = (true, true);
+                    break;
+                }
+                Err(e) => {
+                    failed = Some(e);
+                    break;
                 }
             }
-            if done && !marked && failed.is_none() {
-                failed = decoder.end(&mut out).err();
-            }
-            done |= failed.is_some();
-            let batch: Vec<_> = out.into_iter().map(Ok).chain(failed.map(Err)).collect();
-            let next = (!done).then_some(exchange);
-            Some((
-                futures::stream::iter(batch),
-                (next, parser, decoder, attempt),
-            ))
-        },
-    );
+        }
+        if done && !marked && failed.is_none() {
+            failed = reader.decoder.end(&mut out).err();
+        }
+        done |= failed.is_some();
+        let batch: Vec<_> = out.into_iter().map(Ok).chain(failed.map(Err)).collect();
+        let next = (!done).then_some(exchange);
+        Some((futures::stream::iter(batch), (next, reader, attempt)))
+    });
     batches.flatten().boxed()
 }

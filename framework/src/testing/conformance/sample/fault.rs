@@ -56,6 +56,36 @@ pub enum Fault {
     IgnoresRetryAfter,
     /// On the engine route: a failed connection is tried again by the engine itself.
     RetriesItself,
+    /// A query in the entry's URL is cut off in silence.
+    DropsQuery,
+    /// A key is taken as it is, whatever is in it.
+    TakesAnyKey,
+    /// On the engine route: lines of an event stream end in LF only.
+    OnlyKnowsLf,
+    /// On the engine route: U+2028 and its like end a line.
+    SplitsAtSeparators,
+    /// On the engine route: `data:` counts only with a space after it.
+    WantsASpace,
+    /// On the engine route: a comment is taken for data.
+    ReadsComments,
+    /// On the engine route: an event without data is taken for one with data.
+    DiesOfPings,
+    /// On the engine route: a stream is ended after so many pieces, however well it goes.
+    EndsLongStreams,
+    /// On the engine route: an event may be of any size.
+    NoEventBound,
+    /// On the engine route: the bound of an event is held against the whole stream.
+    BoundsWholeStream,
+    /// On the engine route: a stream is read to its end before its first event is handed on.
+    Hoards,
+    /// On the engine route: an answer may be of any size.
+    NoBodyBound,
+    /// On the engine route: a content encoding is not looked at.
+    IgnoresEncoding,
+    /// On the engine route: a second is added to what a 429 says to wait.
+    AddsMargin,
+    /// On the engine route: each 429 makes those that come after wait twice as long.
+    AdaptsRate,
     /// On the local route: vectors come in the order of their texts.
     SortsInputs,
     /// On the local route: the output cap is not kept.
@@ -68,7 +98,7 @@ pub enum Fault {
 
 impl Fault {
     /// Every fault.
-    pub const ALL: [Fault; 30] = [
+    pub const ALL: [Fault; 45] = [
         Fault::WrongOrder,
         Fault::LosesItem,
         Fault::OwnedFieldTaken,
@@ -95,6 +125,21 @@ impl Fault {
         Fault::LeavesWorkBehind,
         Fault::IgnoresRetryAfter,
         Fault::RetriesItself,
+        Fault::DropsQuery,
+        Fault::TakesAnyKey,
+        Fault::OnlyKnowsLf,
+        Fault::SplitsAtSeparators,
+        Fault::WantsASpace,
+        Fault::ReadsComments,
+        Fault::DiesOfPings,
+        Fault::EndsLongStreams,
+        Fault::NoEventBound,
+        Fault::BoundsWholeStream,
+        Fault::Hoards,
+        Fault::NoBodyBound,
+        Fault::IgnoresEncoding,
+        Fault::AddsMargin,
+        Fault::AdaptsRate,
         Fault::SortsInputs,
         Fault::IgnoresCap,
         Fault::KeepsSlot,

@@ -7,10 +7,12 @@ mod engine;
 mod fault;
 mod local;
 mod script;
+mod spoil;
 mod stream;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 use async_trait::async_trait;
 use base64::Engine as _;
@@ -81,6 +83,10 @@ struct Sample {
     extra_body: serde_json::Map<String, Value>,
     declared: Declared,
     by_engine: bool,
+    /// What an answer and an event of a stream may have, in bytes; the framework looks only on the HTTP route.
+    bounds: (usize, usize),
+    /// 429s so far, for the fault that counts them.
+    refused: AtomicU32,
     fault: Option<Fault>,
     /// The key itself, for the faults that give it away.
     given_away: String,
@@ -91,8 +97,12 @@ impl Sample {
         let entry = setup.entry;
         entry.refuse_fields_not_in(&["url", "api_key", "project"])?;
         let fault = Fault::named(&entry.model);
-        let url = entry.url.as_deref().unwrap_or("http://127.0.0.1:9");
-        let endpoint = Endpoint::parse(url)?;
+        let mut url = entry.url.as_deref().unwrap_or("http://127.0.0.1:9");
+        if fault == Some(Fault::DropsQuery) {
+            url = url.split('?').next().unwrap_or(url);
+        }
+        let endpoint =
+            Endpoint::parse(url).map_err(|e| Error::config(entry.field("url"), e.message()))?;
         let owned = |name: &&&str| entry.extra_body.contains_key(**name);
         if let Some(name) = OWNED.iter().find(owned)
             && fault != Some(Fault::OwnedFieldTaken)
@@ -103,6 +113,7 @@ impl Sample {
             ));
         }
         let key = match &entry.api_key {
+            Some(_) if fault == Some(Fault::TakesAnyKey) => None,
             Some(key) => Some(setup.secrets.resolve(key, &entry.field("api_key"))?),
             None => None,
         };
@@ -133,6 +144,8 @@ impl Sample {
             key,
             extra_body: entry.extra_body.clone(),
             by_engine,
+            bounds: (entry.max_response_bytes, entry.max_event_bytes),
+            refused: AtomicU32::new(0),
             fault,
             given_away,
         })
