@@ -104,10 +104,7 @@ impl EmbedSettings {
 fn prompt(entry: &EntryConfig, path: &Path) -> Result<String> {
     let habits = Habits::read(&Folder::new(path))?;
     let Some(name) = &entry.embed.input_type else {
-        let default = habits
-            .default_prompt
-            .and_then(|name| habits.prompts.get(&name).cloned());
-        return Ok(default.unwrap_or_default());
+        return Ok(habits.default_prompt);
     };
     habits.prompts.get(name).cloned().ok_or_else(|| {
         let names: Vec<&str> = habits.prompts.keys().map(String::as_str).collect();

@@ -36,6 +36,12 @@ impl RerankSettings {
         }
         encoder::check(path)?;
         let habits = Habits::read(&folder)?;
+        if folder.is_classifier() && !habits.default_prompt.is_empty() {
+            return Err(folder.bad(
+                "config_sentence_transformers.json",
+                "it has a default prompt (default_prompt_name); a model that scores pairs takes none here",
+            ));
+        }
         let prompt = |names: &[&str]| {
             let named = names.iter().find_map(|name| habits.prompts.get(*name));
             named.cloned().unwrap_or_default()

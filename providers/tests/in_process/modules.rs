@@ -414,3 +414,41 @@ async fn a_cross_encoder_has_no_modules_and_its_activation_may_stand_in_the_libr
         "{e}"
     );
 }
+
+#[tokio::test]
+async fn prompts_are_put_before_texts_and_one_that_is_not_there_is_named() {
+    let scratch = Scratch::new("prompts").with_tiny(MODEL);
+    let file = "config_sentence_transformers.json";
+    let set = |said: Value| write(&scratch.0.join(MODEL), file, &said);
+    let of = async |more: Value, text: &str| {
+        let vectors = embed(&scratch.0, MODEL, more, &[text]).await.unwrap();
+        vectors.get(0).unwrap().to_vec()
+    };
+    let bare = of(json!({}), "is in").await;
+    let with_the = of(json!({}), "the is in").await;
+    assert_ne!(bare, with_the);
+    set(json!({ "prompts": { "query": "the ", "document": null }, "default_prompt_name": null }));
+    assert_eq!(of(json!({}), "is in").await, bare);
+    assert_eq!(
+        of(json!({ "input_type": "query" }), "is in").await,
+        with_the
+    );
+    assert_eq!(of(json!({ "input_type": "document" }), "is in").await, bare);
+    set(json!({ "prompts": { "query": "the " }, "default_prompt_name": "query" }));
+    assert_eq!(of(json!({}), "is in").await, with_the);
+    set(json!({ "prompts": { "query": "the " }, "default_prompt_name": "passage" }));
+    let said = refusal(&scratch, MODEL);
+    assert!(
+        said.contains(file) && said.contains("\"passage\""),
+        "{said}"
+    );
+
+    let model = "bert-classifier";
+    let scratch = Scratch::new("pair-prompts").with_tiny(model);
+    let prompts = json!({ "prompts": { "query": "the " }, "default_prompt_name": "query" });
+    write(&scratch.0.join(model), file, &prompts);
+    let (client, _clock) = client_of(&scratch.0);
+    let ranks = entry(Operation::Rerank, model, json!({}));
+    let e = client.reranker(&ranks).map(drop).unwrap_err();
+    assert!(e.message().contains("default_prompt_name"), "{e}");
+}

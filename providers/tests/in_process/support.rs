@@ -1,6 +1,7 @@
 //! A client on a clock of its own, and entries.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use antfly_framework::testing::ManualClock;
 use antfly_providers::{
@@ -101,8 +102,11 @@ pub(crate) struct Scratch(pub(crate) PathBuf);
 
 impl Scratch {
     pub(crate) fn new(name: &str) -> Self {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        // Tests run side by side, and some ask for a folder several times.
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = Path::new(env!("CARGO_TARGET_TMPDIR"))
-            .join(format!("in-process-{name}-{}", std::process::id()));
+            .join(format!("in-process-{name}-{}-{number}", std::process::id()));
         drop(std::fs::remove_dir_all(&path));
         std::fs::create_dir_all(&path).unwrap();
         Scratch(path)

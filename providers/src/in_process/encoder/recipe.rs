@@ -35,7 +35,8 @@ pub(in crate::in_process) struct Habits {
     pub(super) lower_case: bool,
     /// Texts to put before an input, by name.
     pub(in crate::in_process) prompts: BTreeMap<String, String>,
-    pub(in crate::in_process) default_prompt: Option<String>,
+    /// Put before an input for which none is named.
+    pub(in crate::in_process) default_prompt: String,
 }
 
 #[derive(Deserialize)]
@@ -52,7 +53,8 @@ struct TokenizerFile {
 
 #[derive(Deserialize)]
 struct PromptsFile {
-    prompts: Option<BTreeMap<String, String>>,
+    /// A name may stand there without a text.
+    prompts: Option<BTreeMap<String, Option<String>>>,
     default_prompt_name: Option<String>,
 }
 
@@ -81,13 +83,25 @@ impl Habits {
                 .filter(|n| (1.0..1e7).contains(n))
                 .map(|n| n as usize);
         }
-        if let Some(file) =
-            folder.json_if_there::<PromptsFile>("config_sentence_transformers.json")?
-        {
-            habits.prompts = file.prompts.unwrap_or_default();
-            habits.default_prompt = file.default_prompt_name;
-        }
+        habits.read_prompts(folder)?;
         Ok(habits)
+    }
+
+    fn read_prompts(&mut self, folder: &Folder<'_>) -> Result<()> {
+        const FILE: &str = "config_sentence_transformers.json";
+        let Some(file) = folder.json_if_there::<PromptsFile>(FILE)? else {
+            return Ok(());
+        };
+        let prompts = file.prompts.unwrap_or_default().into_iter();
+        self.prompts = prompts.map(|(k, v)| (k, v.unwrap_or_default())).collect();
+        if let Some(name) = file.default_prompt_name {
+            let Some(prompt) = self.prompts.get(&name) else {
+                let what = format!("default_prompt_name is {name:?}, which is none of its prompts");
+                return Err(folder.bad(FILE, what));
+            };
+            self.default_prompt.clone_from(prompt);
+        }
+        Ok(())
     }
 }
 
