@@ -290,6 +290,15 @@ async fn a_projection_of_colberts_is_refused_and_never_left_out() {
         "{said}"
     );
 
+    let (scratch, folder) = bare("adapter");
+    write(
+        &folder,
+        "adapter_config.json",
+        &json!({ "peft_type": "LORA" }),
+    );
+    let said = refusal(&scratch, MODEL);
+    assert!(said.contains("adapter_config.json"), "{said}");
+
     for kind in ["ColBERT", "MultiVectorEncoder", "SparseEncoder"] {
         let (scratch, folder) = bare("saved-as");
         write(

@@ -94,6 +94,7 @@ impl Modules {
     /// `config` naming the file, the module and what runs here.
     pub(super) fn read(folder: &Folder<'_>, hidden: usize) -> Result<Self> {
         saved_as(folder, ONE_VECTOR)?;
+        no_adapter(folder)?;
         if folder.file(COLBERT).is_file() {
             return Err(folder.bad(
                 COLBERT,
@@ -159,6 +160,7 @@ impl Modules {
     /// Of a model that scores pairs: there is nothing but the model itself.
     pub(super) fn none_of_a_classifier(folder: &Folder<'_>) -> Result<()> {
         saved_as(folder, "CrossEncoder")?;
+        no_adapter(folder)?;
         let listed: Vec<Listed> = folder.json_if_there(FILE)?.unwrap_or_default();
         let other = |l: &&Listed| l.kind() != Some("Transformer") || !l.path.is_empty();
         match listed.iter().find(other) {
@@ -196,6 +198,18 @@ fn saved_as(folder: &Folder<'_>, kind: &str) -> Result<()> {
             format!("model_type is {other:?}; of this model {kind:?} is what runs here"),
         )),
         _ => Ok(()),
+    }
+}
+
+/// An adapter changes the weights of the model it stands beside.
+fn no_adapter(folder: &Folder<'_>) -> Result<()> {
+    const FILE: &str = "adapter_config.json";
+    match folder.file(FILE).is_file() {
+        true => Err(folder.bad(
+            FILE,
+            "adapters do not run here; merge this one into the model's weights",
+        )),
+        false => Ok(()),
     }
 }
 
