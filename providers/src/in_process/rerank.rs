@@ -6,11 +6,10 @@ use std::path::Path;
 use antfly_framework::config::{EntryConfig, Scoring};
 use antfly_framework::rerank::{Document, Ranked, Ranking, RerankRequest};
 use antfly_framework::{Error, Kind, Result};
-use candle_core::{Device, Tensor};
 use serde_json::{Map, Value};
 
 use super::admission::CancelFlag;
-use super::encoder::{self, Cut, Encoder, Habits, MOST, TokenVectors, dot};
+use super::encoder::{self, Cut, Encoder, Habits, MOST, dot};
 use super::folder::Folder;
 
 /// What an entry says about reranking.
@@ -119,27 +118,11 @@ impl Encoder {
             };
             let tokens = self.tokens(texts, Cut::End, cancel).map_err(located)?;
             for document in self.token_vectors(&tokens, cancel)? {
-                scores.push(max_sim(&query, &document)?);
+                scores.push(query.max_sim(&document));
             }
         }
         Ok(scores)
     }
-}
-
-/// The sum, over the query's tokens, of the cosine with the document's most similar token.
-fn max_sim(query: &TokenVectors, document: &TokenVectors) -> Result<f32> {
-    let cosines = || {
-        let matrix = |of: &TokenVectors| {
-            let rows = of.values.len() / of.dim;
-            Tensor::from_slice(&of.values, (rows, of.dim), &Device::Cpu)
-        };
-        let all = matrix(query)?.matmul(&matrix(document)?.t()?)?;
-        all.max(1)?.sum_all()?.to_scalar::<f32>()
-    };
-    cosines().map_err(|e| {
-        Error::new(Kind::Server, format!("the model's arithmetic failed: {e}"))
-            .with_retryable(false)
-    })
 }
 
 /// A document's text; of a JSON object, the text of the field where it has one.

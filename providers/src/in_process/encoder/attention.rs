@@ -1,13 +1,15 @@
 //! Self-attention over sequences that lie one after the other, without padding: each looks at itself only.
 
-use antfly_framework::Result;
-use candle_core::Tensor;
+use rayon::prelude::*;
 
 use super::kernels::{self, Row};
-use super::{arithmetic, ops};
+use super::ops::Rows;
+use super::product::{self, Left, Panels};
 
 /// Rows of scores that are made at once: a long sequence needs memory for these and not for its square.
 const BLOCK: usize = 256;
+/// With fewer tokens a second thread is not worth its waking.
+const WORTH_A_THREAD: usize = 24;
 
 /// The form of one layer's attention.
 #[derive(Clone, Copy, Debug)]
@@ -40,83 +42,116 @@ impl DistanceBias {
 }
 
 /// The attention's output, `tokens x (heads dim)`, of `qkv`: `tokens x (3 heads dim)`.
-pub(super) fn attend(qkv: &Tensor, lengths: &[usize], form: Form<'_>) -> Result<Tensor> {
-    let Form { heads, dim, .. } = form;
+pub(super) fn attend(qkv: &Rows, lengths: &[usize], form: Form<'_>) -> Rows {
+    let all = form.heads * form.dim;
     let tokens: usize = lengths.iter().sum();
-    let parts = qkv.reshape((tokens, 3, heads, dim)).map_err(arithmetic)?;
-    let mut out = vec![0.0; tokens * heads * dim];
-    let mut start = 0;
-    for length in lengths {
-        let rows = &mut out[start * heads * dim..(start + length) * heads * dim];
-        one(&parts, start, *length, form, rows)?;
-        start += length;
+    let mut out = vec![0.0; tokens * all];
+    let threads = match tokens < WORTH_A_THREAD {
+        true => 1,
+        false => rayon::current_num_threads(),
+    };
+    // Each thread takes some of the heads.
+    let strips = product::strips(&mut out, all, form.dim, threads);
+    let some_heads = |(first, mut strip): (usize, Vec<&mut [f32]>)| {
+        let mut rest = strip.as_mut_slice();
+        let mut start = 0;
+        for length in lengths {
+            let (rows, later) = rest.split_at_mut(*length);
+            rest = later;
+            let sequence = Sequence {
+                numbers: &qkv.numbers[start * 3 * all..(start + length) * 3 * all],
+                length: *length,
+                form,
+            };
+            sequence.attend(first / form.dim, rows);
+            start += length;
+        }
+    };
+    match strips.len() {
+        1 => strips.into_iter().for_each(some_heads),
+        _ => strips.into_par_iter().for_each(some_heads),
     }
-    ops::matrix(out, heads * dim)
+    Rows {
+        numbers: out,
+        dim: all,
+    }
 }
 
-/// One sequence.
-fn one(parts: &Tensor, start: usize, length: usize, form: Form<'_>, out: &mut [f32]) -> Result<()> {
-    let part = |which: usize, from: usize, count: usize| {
-        // Views all the way: `heads x count x dim`.
-        parts
-            .narrow(0, start + from, count)?
-            .narrow(1, which, 1)?
-            .squeeze(1)?
-            .transpose(0, 1)
-    };
-    let (heads, dim) = (form.heads, form.dim);
-    let scale = 1.0 / (dim as f32).sqrt();
-    let mut from = 0;
-    while from < length {
-        let count = BLOCK.min(length - from);
+/// One sequence's queries, keys and values: `length x (3 heads dim)`.
+struct Sequence<'a> {
+    numbers: &'a [f32],
+    length: usize,
+    form: Form<'a>,
+}
+
+impl Sequence<'_> {
+    /// The output of as many heads, from `first` on, as the rows of `out` have place for.
+    fn attend(&self, first: usize, out: &mut [&mut [f32]]) {
+        let dim = self.form.dim;
+        let heads = out.first().map_or(0, |row| row.len()) / dim.max(1);
+        for head in 0..heads {
+            let mut from = 0;
+            for rows in out.chunks_mut(BLOCK) {
+                let mut part: Vec<&mut [f32]> = rows
+                    .iter_mut()
+                    .map(|row| &mut row[head * dim..(head + 1) * dim])
+                    .collect();
+                self.block(first + head, from, &mut part);
+                from += part.len();
+            }
+        }
+    }
+
+    /// One head's output for the queries from `from` on.
+    fn block(&self, head: usize, from: usize, out: &mut [&mut [f32]]) {
+        let (dim, length, count) = (self.form.dim, self.length, out.len());
+        let all = self.form.heads * dim;
         // The keys any of these rows sees.
-        let (first, last) = match form.reach {
+        let (first, last) = match self.form.reach {
             None => (0, length),
             Some(reach) => (
                 from.saturating_sub(reach),
                 (from + count).saturating_add(reach).min(length),
             ),
         };
-        let product = || {
-            let q = part(0, from, count)?;
-            let k = part(1, first, last - first)?;
-            q.matmul(&k.t()?)
+        let tokens = |from: usize, to: usize| {
+            self.numbers[from * 3 * all..to * 3 * all].chunks_exact(3 * all)
         };
-        let scores = product().map_err(arithmetic)?;
-        let keys = last - first;
-        ops::change(&scores, |all| {
-            for (number, row) in all.chunks_exact_mut(keys).enumerate() {
-                let (head, position) = (number / count, from + number % count);
-                let (low, high) = match form.reach {
-                    None => (0, length),
-                    Some(reach) => (
-                        position.saturating_sub(reach),
-                        position.saturating_add(reach + 1).min(length),
-                    ),
-                };
-                let bias = form.distance.map(|d| &d.row(head, position)[first..]);
-                kernels::softmax(
-                    row,
-                    Row {
-                        scale,
-                        bias,
-                        from: low - first,
-                        to: high - first,
-                    },
-                );
-            }
-        })?;
-        let context = part(2, first, keys)
-            .and_then(|v| scores.matmul(&v))
-            .map_err(arithmetic)?;
-        ops::read(&context, |all| {
-            for (number, row) in all.chunks_exact(dim).enumerate() {
-                let (head, position) = (number / count, from + number % count);
-                let at = (position * heads + head) * dim;
-                out[at..at + dim].copy_from_slice(row);
-            }
-        })?;
-        from += count;
+        let part = |which: usize| which * all + head * dim..which * all + (head + 1) * dim;
+        let keys = Panels::of_columns(dim, tokens(first, last).map(|token| &token[part(1)]));
+        let values = Panels::of_rows(dim, tokens(first, last).map(|token| &token[part(2)]));
+        let queries = Left {
+            numbers: &self.numbers[from * 3 * all + head * dim..(from + count) * 3 * all],
+            stride: 3 * all,
+            depth: dim,
+        };
+        let width = (last - first).next_multiple_of(kernels::LANES);
+        let mut scores = vec![0.0; count * width];
+        let mut rows: Vec<&mut [f32]> = scores.chunks_exact_mut(width).collect();
+        keys.multiply_into(queries, &mut rows);
+        for (number, row) in rows.iter_mut().enumerate() {
+            let position = from + number;
+            let (low, high) = match self.form.reach {
+                None => (0, length),
+                Some(reach) => (
+                    position.saturating_sub(reach),
+                    position.saturating_add(reach + 1).min(length),
+                ),
+            };
+            let bias = self.form.distance.map(|d| &d.row(head, position)[first..]);
+            let how = Row {
+                scale: 1.0 / (dim as f32).sqrt(),
+                bias,
+                from: low - first,
+                to: high - first,
+            };
+            kernels::softmax(row, how);
+        }
+        let scores = Left {
+            numbers: &scores,
+            stride: width,
+            depth: last - first,
+        };
+        values.multiply_into(scores, out);
     }
-    Ok(())
 }

@@ -2,13 +2,12 @@
 //! positions start, and in what they leave out.
 
 use antfly_framework::Result;
-use candle_core::Tensor;
 
 use super::super::admission::CancelFlag;
 use super::attention::{DistanceBias, Form, attend};
 use super::kernels::{self, Activation};
 use super::model_config::ModelConfig;
-use super::ops::{self, Linear, Norm};
+use super::ops::{Linear, Norm, Rows};
 use super::tokens::Tokens;
 use super::weights::Weights;
 use super::{Body, Family};
@@ -142,7 +141,7 @@ impl Bert {
         })
     }
 
-    fn embed(&self, batch: &[&Tokens]) -> Result<Tensor> {
+    fn embed(&self, batch: &[&Tokens]) -> Result<Rows> {
         let dim = self.dim;
         let count: usize = batch.iter().map(|t| t.len()).sum();
         let mut rows = Vec::with_capacity(count * dim);
@@ -160,8 +159,9 @@ impl Bert {
                 }
             }
         }
+        let mut rows = Rows { numbers: rows, dim };
         self.norm.apply(&mut rows);
-        ops::matrix(rows, dim)
+        Ok(rows)
     }
 }
 
@@ -175,7 +175,7 @@ impl Body for Bert {
         self.dim
     }
 
-    fn forward(&self, batch: &[&Tokens], cancel: &CancelFlag) -> Result<Tensor> {
+    fn forward(&self, batch: &[&Tokens], cancel: &CancelFlag) -> Result<Rows> {
         let lengths: Vec<usize> = batch.iter().map(|t| t.len()).collect();
         let form = Form {
             heads: self.heads,
@@ -186,7 +186,7 @@ impl Body for Bert {
         let mut rows = self.embed(batch)?;
         for layer in &self.layers {
             cancel.check()?;
-            rows = layer.forward(&rows, &lengths, form, self.activation)?;
+            rows = layer.forward(&rows, &lengths, form, self.activation);
         }
         Ok(rows)
     }
@@ -195,30 +195,25 @@ impl Body for Bert {
 impl Layer {
     fn forward(
         &self,
-        rows: &Tensor,
+        rows: &Rows,
         lengths: &[usize],
         form: Form<'_>,
         activation: Activation,
-    ) -> Result<Tensor> {
-        let qkv = self.qkv.forward(rows, Activation::Identity)?;
-        let seen = attend(&qkv, lengths, form)?;
-        let attended = self.out.product(&seen)?;
-        after(&attended, &self.out, rows, &self.attention_norm)?;
-        let wide = self.up.forward(&attended, activation)?;
-        let out = self.down.product(&wide)?;
-        after(&out, &self.down, &attended, &self.norm)?;
-        Ok(out)
+    ) -> Rows {
+        let qkv = self.qkv.forward(rows, Activation::Identity);
+        let seen = attend(&qkv, lengths, form);
+        let attended = after(&seen, &self.out, rows, &self.attention_norm);
+        let wide = self.up.forward(&attended, activation);
+        after(&wide, &self.down, &attended, &self.norm)
     }
 }
 
-/// Ends a block: its bias and what went into it are added, and the sum is normalised.
-fn after(out: &Tensor, linear: &Linear, residual: &Tensor, norm: &Norm) -> Result<()> {
-    ops::read(residual, |residual| {
-        ops::change(out, |all| {
-            kernels::add(all, linear.bias(), residual);
-            norm.apply(all);
-        })
-    })?
+/// Ends a block: what went into it is added to its last layer, and the sum is normalised.
+fn after(inner: &Rows, last: &Linear, residual: &Rows, norm: &Norm) -> Rows {
+    let mut out = last.forward(inner, Activation::Identity);
+    kernels::add(&mut out.numbers, &residual.numbers);
+    norm.apply(&mut out);
+    out
 }
 
 /// MPNet's bias by distance: near ones have a number each, far ones share one by the logarithm.

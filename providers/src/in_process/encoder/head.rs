@@ -5,7 +5,7 @@ use antfly_framework::Result;
 use super::Family;
 use super::kernels::{self, Activation};
 use super::model_config::ModelConfig;
-use super::ops::{self, Linear, Norm};
+use super::ops::{Linear, Norm, Rows};
 use super::weights::Weights;
 
 /// A loaded head.
@@ -63,7 +63,7 @@ impl Head {
     }
 
     /// The scores of sequences whose hidden states lie one after the other.
-    pub(super) fn score(&self, hidden: &[f32], lengths: &[usize]) -> Result<Vec<f32>> {
+    pub(super) fn score(&self, hidden: &[f32], lengths: &[usize]) -> Vec<f32> {
         let mut pooled = Vec::with_capacity(lengths.len() * self.dim);
         let mut start = 0;
         for length in lengths {
@@ -78,13 +78,14 @@ impl Head {
             }
             start += length;
         }
-        let dense = self
-            .dense
-            .forward(&ops::matrix(pooled, self.dim)?, self.bend)?;
+        let pooled = Rows {
+            numbers: pooled,
+            dim: self.dim,
+        };
+        let mut dense = self.dense.forward(&pooled, self.bend);
         if let Some(norm) = &self.norm {
-            ops::change(&dense, |all| norm.apply(all))?;
+            norm.apply(&mut dense);
         }
-        let scores = self.last.forward(&dense, self.score)?;
-        ops::read(&scores, <[f32]>::to_vec)
+        self.last.forward(&dense, self.score).numbers
     }
 }

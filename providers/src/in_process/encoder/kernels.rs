@@ -1,12 +1,33 @@
 //! The arithmetic between matrix products, row by row over plain slices.
 //!
 //! Each function dispatches once to the widest vectors of the machine; inside are plain loops over lanes that the compiler turns
-//! into vectors. Nothing depends on how wide those are but the order of a sum, which is fixed: results are the same everywhere.
+//! into vectors. The order of a sum is fixed and does not depend on how wide those are.
 
-use pulp::Arch;
+use pulp::{Arch, NullaryFnOnce};
+
+/// A function whose body is compiled for the widest vectors of the machine. The body stands in a method that is always inlined and
+/// not in a closure: a closure is called through a shim that is compiled without those vectors.
+macro_rules! vectors {
+    ($(#[$doc:meta])* $vis:vis fn $name:ident($($arg:ident: $kind:ty),* $(,)?) -> $out:ty $body:block) => {
+        $(#[$doc])*
+        $vis fn $name<'a>($($arg: $kind),*) -> $out {
+            struct Work<'a> { $($arg: $kind),* }
+            impl<'a> NullaryFnOnce for Work<'a> {
+                type Output = $out;
+
+                #[inline(always)]
+                fn call(self) -> $out {
+                    let Work { $($arg),* } = self;
+                    $body
+                }
+            }
+            Arch::new().dispatch(Work { $($arg),* })
+        }
+    };
+}
 
 /// How many partial sums a reduction keeps.
-const LANES: usize = 16;
+pub(super) const LANES: usize = 16;
 
 /// What a feed-forward layer bends its values with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,26 +57,28 @@ impl Activation {
             _ => return None,
         })
     }
+}
 
-    pub(super) fn apply(self, values: &mut [f32]) {
-        match self {
-            Activation::Gelu => each(values, gelu),
-            Activation::GeluTanh => each(values, gelu_tanh),
-            Activation::Relu => each(values, |x| x.max(0.0)),
-            Activation::Silu => each(values, |x| x * sigmoid(x)),
-            Activation::Tanh => each(values, tanh),
-            Activation::Sigmoid => each(values, sigmoid),
-            Activation::Identity => {}
-        }
+vectors! {
+    /// Bends values in place.
+    #[cfg(test)]
+    pub(super) fn apply(values: &'a mut [f32], activation: Activation) -> () {
+        bend(values, activation);
     }
 }
 
-fn each(values: &mut [f32], f: impl Fn(f32) -> f32) {
-    Arch::new().dispatch(|| {
-        for v in values.iter_mut() {
-            *v = f(*v);
-        }
-    });
+/// The same inside another function's vectors.
+#[inline(always)]
+pub(super) fn bend(values: &mut [f32], activation: Activation) {
+    match activation {
+        Activation::Gelu => values.iter_mut().for_each(|x| *x = gelu(*x)),
+        Activation::GeluTanh => values.iter_mut().for_each(|x| *x = gelu_tanh(*x)),
+        Activation::Relu => values.iter_mut().for_each(|x| *x = x.max(0.0)),
+        Activation::Silu => values.iter_mut().for_each(|x| *x *= sigmoid(*x)),
+        Activation::Tanh => values.iter_mut().for_each(|x| *x = tanh(*x)),
+        Activation::Sigmoid => values.iter_mut().for_each(|x| *x = sigmoid(*x)),
+        Activation::Identity => {}
+    }
 }
 
 /// `phi(x) - 1/2` as `x * p(x^2) / q(x^2)`, fitted on |x| <= 5.6 to within 1e-8; beyond, it is 1/2 to single precision.
@@ -127,54 +150,41 @@ fn exp(x: f32) -> f32 {
     p * scale
 }
 
-/// Adds `bias` to every row of `rows` and bends the result.
-pub(super) fn bias_and_bend(rows: &mut [f32], bias: Option<&[f32]>, activation: Activation) {
-    if let Some(bias) = bias {
-        Arch::new().dispatch(|| {
-            for row in rows.chunks_exact_mut(bias.len().max(1)) {
-                for (v, b) in row.iter_mut().zip(bias) {
-                    *v += b;
-                }
-            }
-        });
-    }
-    activation.apply(rows);
-}
-
 /// `bend(a) * b` for rows of `2 n` numbers that hold `a` and then `b`.
 pub(super) fn gated(rows: &[f32], n: usize, activation: Activation) -> Vec<f32> {
     let mut out = Vec::with_capacity(rows.len() / 2);
     for row in rows.chunks_exact((2 * n).max(1)) {
         out.extend_from_slice(&row[..n]);
     }
-    activation.apply(&mut out);
-    Arch::new().dispatch(|| {
-        for (row, out) in rows
-            .chunks_exact((2 * n).max(1))
-            .zip(out.chunks_exact_mut(n.max(1)))
-        {
+    gate(&mut out, rows, n, activation);
+    out
+}
+
+vectors! {
+    fn gate(out: &'a mut [f32], rows: &'a [f32], n: usize, activation: Activation) -> () {
+        bend(out, activation);
+        let rows = rows.chunks_exact((2 * n).max(1));
+        for (row, out) in rows.zip(out.chunks_exact_mut(n.max(1))) {
             for (v, gate) in out.iter_mut().zip(&row[n..]) {
                 *v *= gate;
             }
         }
-    });
-    out
+    }
 }
 
-/// Adds `bias` and `residual` to `rows`, in place.
-pub(super) fn add(rows: &mut [f32], bias: Option<&[f32]>, residual: &[f32]) {
-    bias_and_bend(rows, bias, Activation::Identity);
-    Arch::new().dispatch(|| {
-        for (v, r) in rows.iter_mut().zip(residual) {
-            *v += r;
+vectors! {
+    /// Adds `more` to `rows`, in place.
+    pub(super) fn add(rows: &'a mut [f32], more: &'a [f32]) -> () {
+        for (v, m) in rows.iter_mut().zip(more) {
+            *v += m;
         }
-    });
+    }
 }
 
-/// Layer normalisation of each row, in place.
-pub(super) fn normalize(rows: &mut [f32], weight: &[f32], bias: Option<&[f32]>, epsilon: f32) {
-    let n = weight.len();
-    Arch::new().dispatch(|| {
+vectors! {
+    /// Layer normalisation of each row, in place.
+    pub(super) fn normalize(rows: &'a mut [f32], weight: &'a [f32], bias: Option<&'a [f32]>, epsilon: f32) -> () {
+        let n = weight.len();
         for row in rows.chunks_exact_mut(n.max(1)) {
             let mean = sum(row, |x| x) / n as f32;
             let variance = sum(row, |x| (x - mean) * (x - mean)) / n as f32;
@@ -188,7 +198,7 @@ pub(super) fn normalize(rows: &mut [f32], weight: &[f32], bias: Option<&[f32]>, 
                 }
             }
         }
-    });
+    }
 }
 
 /// What is added to a row of scores before its softmax.
@@ -203,50 +213,50 @@ pub(super) struct Row<'a> {
     pub(super) to: usize,
 }
 
-/// The softmax of one row of scores, in place.
-pub(super) fn softmax(row: &mut [f32], how: Row<'_>) {
-    let to = how.to.min(row.len());
-    let from = how.from.min(to);
-    let scale = how.scale;
-    Arch::new().dispatch(|| {
-        row[..from].fill(0.0);
-        row[to..].fill(0.0);
-        let row = &mut row[from..to];
+vectors! {
+    /// The softmax of one row of scores, in place. Rows of a multiple of 16 are faster.
+    pub(super) fn softmax(row: &'a mut [f32], how: Row<'a>) -> () {
+        let to = how.to.min(row.len());
+        let from = how.from.min(to);
+        for v in row.iter_mut() {
+            *v *= how.scale;
+        }
         if let Some(bias) = how.bias {
-            for (v, b) in row.iter_mut().zip(&bias[from..]) {
-                *v = *v * scale + b;
-            }
-        } else {
-            for v in row.iter_mut() {
-                *v *= scale;
+            for (v, b) in row.iter_mut().zip(bias) {
+                *v += b;
             }
         }
+        row[..from].fill(f32::MIN);
+        row[to..].fill(f32::MIN);
         let most = largest(row);
         for v in row.iter_mut() {
             *v = exp(*v - most);
         }
-        let share = 1.0 / sum(row, |x| x);
+        row[..from].fill(0.0);
+        row[to..].fill(0.0);
+        // A row that sees nothing stays at zero.
+        let share = 1.0 / sum(row, |x| x).max(f32::MIN_POSITIVE);
         for v in row.iter_mut() {
             *v *= share;
         }
-    });
+    }
 }
 
-/// Scales a vector to length 1; one of zeros stays.
-pub(in crate::in_process) fn to_unit(vector: &mut [f32]) {
-    Arch::new().dispatch(|| {
+vectors! {
+    /// Scales a vector to length 1; one of zeros stays.
+    pub(in crate::in_process) fn to_unit(vector: &'a mut [f32]) -> () {
         // As the reference does: the length is at least 1e-12.
         let length = sum(vector, |x| x * x).sqrt().max(1e-12);
         let scale = 1.0 / length;
         for v in vector.iter_mut() {
             *v *= scale;
         }
-    });
+    }
 }
 
-/// The scalar product.
-pub(in crate::in_process) fn dot(a: &[f32], b: &[f32]) -> f32 {
-    Arch::new().dispatch(|| {
+vectors! {
+    /// The scalar product.
+    pub(in crate::in_process) fn dot(a: &'a [f32], b: &'a [f32]) -> f32 {
         let mut sums = [0.0_f32; LANES];
         let (a_whole, a_rest) = a.as_chunks::<LANES>();
         let (b_whole, b_rest) = b.as_chunks::<LANES>();
@@ -257,16 +267,16 @@ pub(in crate::in_process) fn dot(a: &[f32], b: &[f32]) -> f32 {
         }
         let rest: f32 = a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum();
         sums.iter().sum::<f32>() + rest
-    })
+    }
 }
 
-/// Adds `row * factor` to `total`.
-pub(super) fn accumulate(total: &mut [f32], row: &[f32], factor: f32) {
-    Arch::new().dispatch(|| {
+vectors! {
+    /// Adds `row * factor` to `total`.
+    pub(super) fn accumulate(total: &'a mut [f32], row: &'a [f32], factor: f32) -> () {
         for (t, v) in total.iter_mut().zip(row) {
             *t += v * factor;
         }
-    });
+    }
 }
 
 #[inline(always)]

@@ -2,7 +2,7 @@
 //! the other, products run over all their tokens at once, and attention looks at each alone.
 //!
 //! `folder`'s files become a [`model_config`], [`modules`] and a [`recipe`]; [`tokens`] cuts texts; [`batch`] makes sub-batches; [`bert`] and
-//! [`modern`] are the models, over [`attention`], [`ops`] (tensors) and [`kernels`] (slices); [`head`] scores.
+//! [`modern`] are the models, over [`attention`], [`ops`] (layers), [`product`] (matrices) and [`kernels`] (rows); [`head`] scores.
 
 mod attention;
 mod batch;
@@ -13,6 +13,7 @@ mod model_config;
 mod modern;
 mod modules;
 mod ops;
+mod product;
 mod recipe;
 mod tokens;
 mod weights;
@@ -21,14 +22,16 @@ use std::fmt;
 use std::path::Path;
 
 use antfly_framework::{Error, Kind, Result};
-use candle_core::Tensor;
 use rayon::prelude::*;
 
 use super::admission::CancelFlag;
 use super::folder::Folder;
 use head::Head;
+use kernels::Activation;
 use model_config::{ModelConfig, not_for};
 use modules::Modules;
+use ops::Rows;
+use product::{Left, Panels};
 use recipe::Recipe;
 use tokens::{Texts, Tokens};
 use weights::Weights;
@@ -53,7 +56,7 @@ trait Body: fmt::Debug + Send + Sync {
     /// Numbers a token.
     fn dim(&self) -> usize;
     /// Hidden states, `tokens x dim`, of sequences one after the other. Looks at `cancel` between layers.
-    fn forward(&self, batch: &[&Tokens], cancel: &CancelFlag) -> Result<Tensor>;
+    fn forward(&self, batch: &[&Tokens], cancel: &CancelFlag) -> Result<Rows>;
 }
 
 /// A loaded encoder, shared by every run.
@@ -68,7 +71,7 @@ pub(super) struct Encoder {
 #[derive(Debug)]
 enum End {
     Vectors(Recipe),
-    Score(Head),
+    Score(Box<Head>),
 }
 
 /// A text's tokens as vectors of length 1, for late interaction: `n x dim`.
@@ -76,6 +79,27 @@ enum End {
 pub(super) struct TokenVectors {
     pub(super) dim: usize,
     pub(super) values: Vec<f32>,
+}
+
+impl TokenVectors {
+    /// The sum, over these tokens, of the cosine with the most similar of `other`'s.
+    pub(super) fn max_sim(&self, other: &TokenVectors) -> f32 {
+        let tokens = self.values.chunks_exact(self.dim.max(1));
+        let mut most = vec![f32::MIN; tokens.len()];
+        let all = Left {
+            numbers: &other.values,
+            stride: other.dim,
+            depth: self.dim,
+        };
+        let cosines =
+            Panels::of_columns(self.dim, tokens).multiply(all, None, Activation::Identity);
+        for row in cosines.chunks_exact(most.len().max(1)) {
+            for (most, cosine) in most.iter_mut().zip(row) {
+                *most = most.max(*cosine);
+            }
+        }
+        most.iter().sum()
+    }
 }
 
 impl Encoder {
@@ -103,7 +127,7 @@ impl Encoder {
             }
         };
         let end = if config.classifies {
-            End::Score(Head::load(&model, &files, &config)?)
+            End::Score(Box::new(Head::load(&model, &files, &config)?))
         } else {
             nothing_beside(&files)?;
             End::Vectors(Recipe::load(&folder, config.hidden)?)
@@ -149,8 +173,7 @@ impl Encoder {
         batch::in_batches(tokens, most, cancel, |share| {
             let hidden = self.body.forward(share, cancel)?;
             let lengths: Vec<usize> = share.iter().map(|t| t.len()).collect();
-            let make = |rows: &[f32]| recipe.vectors(rows, self.body.dim(), &lengths);
-            let mut vectors = ops::read(&hidden, make)??;
+            let mut vectors = recipe.vectors(&hidden.numbers, hidden.dim, &lengths);
             if unit {
                 vectors.iter_mut().for_each(|v| to_unit(v));
             }
@@ -167,21 +190,19 @@ impl Encoder {
         let dim = self.body.dim();
         batch::in_batches(tokens, MOST, cancel, |share| {
             let hidden = self.body.forward(share, cancel)?;
-            ops::read(&hidden, |rows| {
-                let mut rows = rows.chunks_exact(dim);
-                let of_one = |tokens: &&Tokens| {
-                    let all_special = tokens.special.iter().all(|s| *s);
-                    let mut values = Vec::with_capacity(tokens.len() * dim);
-                    for (special, row) in tokens.special.iter().zip(rows.by_ref()) {
-                        if all_special || !special {
-                            values.extend_from_slice(row);
-                        }
+            let mut rows = hidden.numbers.chunks_exact(dim);
+            let of_one = |tokens: &&Tokens| {
+                let all_special = tokens.special.iter().all(|s| *s);
+                let mut values = Vec::with_capacity(tokens.len() * dim);
+                for (special, row) in tokens.special.iter().zip(rows.by_ref()) {
+                    if all_special || !special {
+                        values.extend_from_slice(row);
                     }
-                    values.chunks_exact_mut(dim).for_each(to_unit);
-                    TokenVectors { dim, values }
-                };
-                share.iter().map(of_one).collect()
-            })
+                }
+                values.chunks_exact_mut(dim).for_each(to_unit);
+                TokenVectors { dim, values }
+            };
+            Ok(share.iter().map(of_one).collect())
         })
     }
 
@@ -204,7 +225,7 @@ impl Encoder {
         batch::in_batches(&tokens, MOST, cancel, |share| {
             let hidden = self.body.forward(share, cancel)?;
             let lengths: Vec<usize> = share.iter().map(|t| t.len()).collect();
-            ops::read(&hidden, |rows| head.score(rows, &lengths))?
+            Ok(head.score(&hidden.numbers, &lengths))
         })
     }
 
@@ -290,13 +311,6 @@ pub(super) fn dimensions(path: &Path) -> Result<(usize, Vec<usize>)> {
     let listed: Matryoshka = folder.json("config.json")?;
     let shorter = listed.matryoshka_dimensions.unwrap_or_default();
     Ok((own, shorter))
-}
-
-/// The error of a product that went wrong, which is a fault of this library.
-fn arithmetic(e: candle_core::Error) -> Error {
-    Error::new(Kind::Server, format!("the model's arithmetic failed: {e}"))
-        .with_retryable(false)
-        .with_source(e)
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 //! neighbourhood.
 
 use antfly_framework::Result;
-use candle_core::Tensor;
 
 use super::super::admission::CancelFlag;
 use super::Body;
@@ -10,7 +9,7 @@ use super::attention::{Form, attend};
 use super::bert::row;
 use super::kernels::{self, Activation};
 use super::model_config::ModelConfig;
-use super::ops::{self, Linear, Norm};
+use super::ops::{Linear, Norm, Rows};
 use super::tokens::Tokens;
 use super::weights::Weights;
 
@@ -83,7 +82,7 @@ impl ModernBert {
         })
     }
 
-    fn embed(&self, batch: &[&Tokens]) -> Result<Tensor> {
+    fn embed(&self, batch: &[&Tokens]) -> Result<Rows> {
         let mut rows = Vec::new();
         for tokens in batch {
             tokens.check(self.vocabulary, self.longest)?;
@@ -91,8 +90,12 @@ impl ModernBert {
                 rows.extend_from_slice(row(&self.words, *id as usize, self.dim));
             }
         }
+        let mut rows = Rows {
+            numbers: rows,
+            dim: self.dim,
+        };
         self.norm.apply(&mut rows);
-        ops::matrix(rows, self.dim)
+        Ok(rows)
     }
 }
 
@@ -101,53 +104,43 @@ impl Body for ModernBert {
         self.dim
     }
 
-    fn forward(&self, batch: &[&Tokens], cancel: &CancelFlag) -> Result<Tensor> {
+    fn forward(&self, batch: &[&Tokens], cancel: &CancelFlag) -> Result<Rows> {
         let lengths: Vec<usize> = batch.iter().map(|t| t.len()).collect();
-        let rows = self.embed(batch)?;
+        let mut rows = self.embed(batch)?;
         for layer in &self.layers {
             cancel.check()?;
-            self.layer(layer, &rows, &lengths)?;
+            self.layer(layer, &mut rows, &lengths);
         }
-        ops::change(&rows, |all| self.final_norm.apply(all))?;
+        self.final_norm.apply(&mut rows);
         Ok(rows)
     }
 }
 
 impl ModernBert {
     /// Adds one layer's two blocks to `rows`.
-    fn layer(&self, layer: &Layer, rows: &Tensor, lengths: &[usize]) -> Result<()> {
+    fn layer(&self, layer: &Layer, rows: &mut Rows, lengths: &[usize]) {
         let form = Form {
             heads: self.heads,
             dim: self.dim / self.heads,
             reach: layer.reach,
             distance: None,
         };
-        let normal = match &layer.attention_norm {
-            Some(norm) => norm.of(rows)?,
-            None => rows.clone(),
+        let mut qkv = match &layer.attention_norm {
+            Some(norm) => layer.qkv.forward(&norm.of(rows), Activation::Identity),
+            None => layer.qkv.forward(rows, Activation::Identity),
         };
-        let qkv = layer.qkv.forward(&normal, Activation::Identity)?;
-        ops::change(&qkv, |all| rotate(all, lengths, form, layer.theta))?;
-        let attended = layer.out.product(&attend(&qkv, lengths, form)?)?;
-        grow(rows, &attended, &layer.out)?;
-        let wide = layer
-            .up
-            .forward(&layer.norm.of(rows)?, Activation::Identity)?;
-        let gated = ops::read(&wide, |all| {
-            kernels::gated(all, self.intermediate, self.activation)
-        })?;
-        let out = layer
-            .down
-            .product(&ops::matrix(gated, self.intermediate)?)?;
-        grow(rows, &out, &layer.down)
+        rotate(&mut qkv.numbers, lengths, form, layer.theta);
+        let seen = attend(&qkv, lengths, form);
+        let attended = layer.out.forward(&seen, Activation::Identity);
+        kernels::add(&mut rows.numbers, &attended.numbers);
+        let wide = layer.up.forward(&layer.norm.of(rows), Activation::Identity);
+        let gated = Rows {
+            numbers: kernels::gated(&wide.numbers, self.intermediate, self.activation),
+            dim: self.intermediate,
+        };
+        let out = layer.down.forward(&gated, Activation::Identity);
+        kernels::add(&mut rows.numbers, &out.numbers);
     }
-}
-
-/// Adds a block's output, and its bias, to what went in.
-fn grow(rows: &Tensor, more: &Tensor, linear: &Linear) -> Result<()> {
-    ops::read(more, |more| {
-        ops::change(rows, |all| kernels::add(all, linear.bias(), more))
-    })?
 }
 
 /// Rotates queries and keys by their positions: number `i` of a head with number `i + dim / 2`.

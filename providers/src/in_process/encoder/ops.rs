@@ -1,61 +1,25 @@
-//! Tensors for matrix products, slices for the rest: what passes between the two.
+//! Layers over plain rows of numbers.
 
 use antfly_framework::Result;
-use candle_core::{CpuStorage, Device, InplaceOp1, Layout, Storage, Tensor, bail};
 
-use super::arithmetic;
 use super::kernels::{self, Activation};
+use super::product::{Left, Panels};
 use super::weights::Weights;
 
-/// `n x dim` numbers as a tensor; no copy.
-pub(super) fn matrix(numbers: Vec<f32>, dim: usize) -> Result<Tensor> {
-    let rows = numbers.len().checked_div(dim).unwrap_or(0);
-    Tensor::from_vec(numbers, (rows, dim), &Device::Cpu).map_err(arithmetic)
+/// `n x dim` numbers, row by row.
+#[derive(Clone, Debug)]
+pub(super) struct Rows {
+    pub(super) numbers: Vec<f32>,
+    pub(super) dim: usize,
 }
 
-/// Looks at a contiguous tensor's numbers.
-pub(super) fn read<T>(tensor: &Tensor, look: impl FnOnce(&[f32]) -> T) -> Result<T> {
-    let inner = || {
-        let (storage, layout) = tensor.storage_and_layout();
-        let Storage::Cpu(CpuStorage::F32(all)) = &*storage else {
-            bail!("a tensor of another kind")
-        };
-        match layout.contiguous_offsets() {
-            Some((from, to)) => Ok(look(&all[from..to])),
-            None => bail!("a tensor in pieces"),
-        }
-    };
-    inner().map_err(arithmetic)
-}
-
-/// Changes a contiguous tensor's numbers. Only for a tensor that was just made: whatever shares its storage changes too.
-pub(super) fn change(tensor: &Tensor, change: impl Fn(&mut [f32])) -> Result<()> {
-    tensor.inplace_op1(&Change(change)).map_err(arithmetic)
-}
-
-struct Change<F>(F);
-
-impl<F: Fn(&mut [f32])> InplaceOp1 for Change<F> {
-    fn name(&self) -> &'static str {
-        "change"
-    }
-
-    fn cpu_fwd(&self, storage: &mut CpuStorage, layout: &Layout) -> candle_core::Result<()> {
-        match (storage, layout.contiguous_offsets()) {
-            (CpuStorage::F32(all), Some((from, to))) => {
-                (self.0)(&mut all[from..to]);
-                Ok(())
-            }
-            _ => bail!("a tensor of another kind"),
-        }
-    }
-}
-
-/// `x W + b`.
+/// `bend(x W + b)`.
 #[derive(Debug)]
 pub(super) struct Linear {
-    /// `inputs x outputs`: the product reads its rows.
-    weight: Tensor,
+    /// `inputs x outputs`.
+    weight: Panels,
+    inputs: usize,
+    outputs: usize,
     bias: Option<Vec<f32>>,
 }
 
@@ -80,42 +44,35 @@ impl Linear {
         let mut parts = Vec::new();
         let mut bias = Vec::new();
         for name in names {
-            parts.push(weights.tensor(&format!("{name}.weight"), &[outputs, inputs])?);
+            parts.extend(weights.numbers(&format!("{name}.weight"), &[outputs, inputs])?);
             let there = weights.list_if_there(&format!("{name}.bias"), outputs)?;
             bias.extend(there.into_iter().flatten());
         }
-        let all = names.len() * outputs;
-        if !bias.is_empty() && bias.len() != all {
+        let outputs = names.len() * outputs;
+        if !bias.is_empty() && bias.len() != outputs {
             bias.clear();
             for name in names {
-                bias.extend(weights.numbers(&format!("{name}.bias"), &[outputs])?);
+                bias.extend(weights.numbers(&format!("{name}.bias"), &[outputs / names.len()])?);
             }
         }
-        let weight = Tensor::cat(&parts, 0)
-            .and_then(|w| w.t()?.contiguous())
-            .map_err(arithmetic)?;
         Ok(Linear {
-            weight,
+            weight: Panels::of_columns(inputs, parts.chunks_exact(inputs.max(1))),
+            inputs,
+            outputs,
             bias: (!bias.is_empty()).then_some(bias),
         })
     }
 
-    pub(super) fn bias(&self) -> Option<&[f32]> {
-        self.bias.as_deref()
-    }
-
-    /// `x W` alone, for a layer whose bias is added with what comes next.
-    pub(super) fn product(&self, rows: &Tensor) -> Result<Tensor> {
-        rows.matmul(&self.weight).map_err(arithmetic)
-    }
-
-    /// The whole layer, bent.
-    pub(super) fn forward(&self, rows: &Tensor, activation: Activation) -> Result<Tensor> {
-        let out = self.product(rows)?;
-        change(&out, |all| {
-            kernels::bias_and_bend(all, self.bias(), activation);
-        })?;
-        Ok(out)
+    pub(super) fn forward(&self, rows: &Rows, activation: Activation) -> Rows {
+        let left = Left {
+            numbers: &rows.numbers,
+            stride: rows.dim,
+            depth: self.inputs,
+        };
+        Rows {
+            numbers: self.weight.multiply(left, self.bias.as_deref(), activation),
+            dim: self.outputs,
+        }
     }
 }
 
@@ -137,15 +94,19 @@ impl Norm {
     }
 
     /// Normalises rows in place.
-    pub(super) fn apply(&self, rows: &mut [f32]) {
-        kernels::normalize(rows, &self.weight, self.bias.as_deref(), self.epsilon);
+    pub(super) fn apply(&self, rows: &mut Rows) {
+        kernels::normalize(
+            &mut rows.numbers,
+            &self.weight,
+            self.bias.as_deref(),
+            self.epsilon,
+        );
     }
 
     /// The normalised rows beside the ones they came from.
-    pub(super) fn of(&self, rows: &Tensor) -> Result<Tensor> {
-        let (_, dim) = rows.dims2().map_err(arithmetic)?;
-        let mut copy = read(rows, <[f32]>::to_vec)?;
+    pub(super) fn of(&self, rows: &Rows) -> Rows {
+        let mut copy = rows.clone();
         self.apply(&mut copy);
-        matrix(copy, dim)
+        copy
     }
 }

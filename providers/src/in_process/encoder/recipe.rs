@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::super::folder::Folder;
 use super::kernels::{self, Activation};
 use super::modules::{Module, Modules, Pooling};
-use super::ops::{self, Linear};
+use super::ops::{Linear, Rows};
 use super::weights::Weights;
 
 /// How hidden states become a vector.
@@ -142,12 +142,7 @@ impl Recipe {
     }
 
     /// The vectors of sequences whose hidden states lie one after the other.
-    pub(super) fn vectors(
-        &self,
-        hidden: &[f32],
-        dim: usize,
-        lengths: &[usize],
-    ) -> Result<Vec<Vec<f32>>> {
+    pub(super) fn vectors(&self, hidden: &[f32], dim: usize, lengths: &[usize]) -> Vec<Vec<f32>> {
         let mut pooled = Vec::with_capacity(lengths.len() * dim);
         let mut start = 0;
         for length in lengths {
@@ -155,22 +150,21 @@ impl Recipe {
             self.pooling.pool(rows, dim, &mut pooled);
             start += length;
         }
-        let mut all = ops::matrix(pooled, dim)?;
+        let mut all = Rows {
+            numbers: pooled,
+            dim,
+        };
         for step in &self.after {
             match step {
-                Step::Dense(layer, bend) => all = layer.forward(&all, *bend)?,
-                Step::Unit => {
-                    let (_, dim) = all.dims2().map_err(super::arithmetic)?;
-                    ops::change(&all, |all| {
-                        all.chunks_exact_mut(dim).for_each(kernels::to_unit)
-                    })?;
-                }
+                Step::Dense(layer, bend) => all = layer.forward(&all, *bend),
+                Step::Unit => all
+                    .numbers
+                    .chunks_exact_mut(all.dim)
+                    .for_each(kernels::to_unit),
             }
         }
-        let (_, dim) = all.dims2().map_err(super::arithmetic)?;
-        ops::read(&all, |all| {
-            all.chunks_exact(dim).map(<[f32]>::to_vec).collect()
-        })
+        let each = all.numbers.chunks_exact(all.dim);
+        each.map(<[f32]>::to_vec).collect()
     }
 }
 

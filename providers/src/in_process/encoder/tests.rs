@@ -28,7 +28,7 @@ impl Body for Counting {
         1
     }
 
-    fn forward(&self, batch: &[&Tokens], cancel: &CancelFlag) -> Result<Tensor> {
+    fn forward(&self, batch: &[&Tokens], cancel: &CancelFlag) -> Result<Rows> {
         let before = self.sequences.fetch_add(batch.len(), Ordering::SeqCst);
         if before + batch.len() > 2 * MOST {
             let _ = self.begun.try_send(());
@@ -37,7 +37,10 @@ impl Body for Counting {
             }
         }
         let tokens: usize = batch.iter().map(|t| t.len()).sum();
-        ops::matrix(vec![1.0; tokens], 1)
+        Ok(Rows {
+            numbers: vec![1.0; tokens],
+            dim: 1,
+        })
     }
 }
 
@@ -86,6 +89,19 @@ fn a_flag_is_looked_at_between_layers() {
     cancel.cancel();
     let e = encoder.body.forward(&[&tokens[0]], &cancel).unwrap_err();
     assert_eq!(e.kind(), Kind::Cancelled);
+}
+
+#[test]
+fn a_text_has_the_same_vector_number_for_number_alone_and_among_others() {
+    let encoder = Encoder::load(&tiny()).unwrap();
+    let cancel = CancelFlag::default();
+    let texts: Vec<String> = (1..=40).map(|n| "the a an ".repeat(n)).collect();
+    let tokens = encoder.tokens(&texts, Cut::End, &cancel).unwrap();
+    let together = encoder.vectors(&tokens, MOST, true, &cancel).unwrap();
+    for (tokens, expected) in tokens.iter().zip(&together) {
+        let alone = encoder.vectors(std::slice::from_ref(tokens), 1, true, &cancel);
+        assert_eq!(&alone.unwrap()[0], expected);
+    }
 }
 
 #[test]

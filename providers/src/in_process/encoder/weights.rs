@@ -115,8 +115,8 @@ impl Weights {
         tensors.get(&whole).or_else(old)
     }
 
-    /// A tensor that must have this shape.
-    pub(super) fn tensor(&self, name: &str, shape: &[usize]) -> Result<Tensor> {
+    /// The numbers, row by row, of a tensor that must have this shape.
+    pub(super) fn numbers(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
         let place = self.find(name).ok_or_else(|| self.missing(name))?;
         let (path, file) = &self.files.files[place.file];
         if place.shape != shape {
@@ -138,16 +138,8 @@ impl Weights {
                 .map_err(|e| bad(path, e))?;
         }
         Tensor::from_raw_buffer(&bytes, place.dtype, shape, &Device::Cpu)
-            .and_then(|tensor| tensor.to_dtype(DType::F32))
+            .and_then(|tensor| tensor.to_dtype(DType::F32)?.flatten_all()?.to_vec1())
             .map_err(|e| bad(path, e))
-    }
-
-    /// A tensor's numbers.
-    pub(super) fn numbers(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
-        self.tensor(name, shape)?
-            .flatten_all()
-            .and_then(|flat| flat.to_vec1())
-            .map_err(super::arithmetic)
     }
 
     /// A list of `n` numbers, or `None` where the model has no such tensor.
