@@ -13,7 +13,7 @@ use futures::FutureExt as _;
 use serde_json::{Map, Value};
 
 use super::connect::Connectors;
-use super::credentials::{Loader, Profiles, Source};
+use super::credentials::{Loader, Profiles, Source, sought_before};
 use super::engine::Engine;
 use super::wire::{Owned, converse, embed, owned, rerank};
 use super::{Bedrock, Task};
@@ -59,6 +59,7 @@ fn adapter(setup: &Setup<'_>) -> Result<Bedrock> {
         ),
         engine: Engine::new(entry, &endpoint, &region)?,
         loader: Loader {
+            sought: sought_before(&source, entry, env, &profiles)?,
             source,
             bearer,
             env: env.clone(),

@@ -140,6 +140,51 @@ fn the_source_is_settled_in_the_chains_order_and_without_network() {
     assert_eq!(of(&web[..1]), "aws-instance-role");
 }
 
+/// Where these words stand in a message, one after the other.
+#[track_caller]
+fn in_order(message: &str, words: &[&str]) {
+    let mut from = 0;
+    for word in words {
+        let at = message[from..].find(word);
+        from += at.unwrap_or_else(|| panic!("{word:?} is not there, or too early: {message}"));
+    }
+    assert!(message.len() < 1000, "{message}");
+}
+
+#[test]
+fn without_any_credential_the_error_says_what_was_looked_at_and_what_to_set() {
+    let off = ("AWS_EC2_METADATA_DISABLED", "true");
+    for (operation, path) in [
+        (Operation::Embed, "embedders.e.profile"),
+        (Operation::Generate, "generators.g.profile"),
+        (Operation::Rerank, "rerankers.r.profile"),
+    ] {
+        let e = check(operation, &json!({}), &[off]).unwrap_err();
+        assert_eq!(e.kind(), Kind::Config);
+        in_order(
+            e.message(),
+            &[
+                path,
+                "no AWS credentials",
+                path,
+                "AWS_BEARER_TOKEN_BEDROCK",
+                "AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY is not set",
+                "/nonexistent/c and /nonexistent/s hold no profile \"default\" (as AWS_PROFILE is not set)",
+                "AWS_WEB_IDENTITY_TOKEN_FILE with AWS_ROLE_ARN is not set",
+                "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI and AWS_CONTAINER_CREDENTIALS_FULL_URI",
+                "Set one of these",
+                "switched off (AWS_EC2_METADATA_DISABLED)",
+            ],
+        );
+    }
+    // What is there by half is said to be, and is not repeated.
+    let half = ("AWS_ROLE_ARN", "arn:aws:iam::1:role/hunter2");
+    let e = check(Operation::Embed, &json!({}), &[off, half]).unwrap_err();
+    let said = "AWS_ROLE_ARN is set and AWS_WEB_IDENTITY_TOKEN_FILE is not";
+    assert!(e.message().contains(said), "{e}");
+    assert!(!e.message().contains("hunter2"), "{e}");
+}
+
 #[test]
 fn a_source_that_can_not_work_is_a_config_error() {
     for (env, word) in [

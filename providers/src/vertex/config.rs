@@ -72,6 +72,7 @@ pub(super) fn adapter(entry: &EntryConfig, env: &Env) -> Result<Vertex> {
         declared,
         place,
         tokens: Tokens::of(found.source),
+        sought: found.sought,
         handed_out: Mutex::default(),
         quota_project: quota_project.transpose()?,
         embedding,

@@ -52,6 +52,8 @@ struct Vertex {
     declared: Declared,
     place: Place,
     tokens: Arc<Tokens>,
+    /// What else was looked at, where tokens come from the metadata server because nothing else was there.
+    sought: Option<String>,
     /// The token that this handle was given last: the one that is refused when its credential is.
     handed_out: Mutex<Option<SecretString>>,
     quota_project: Option<HeaderValue>,
@@ -173,7 +175,8 @@ impl CredentialProvider for Vertex {
             Freshness::Forced => self.handed_out().clone(),
             _ => None,
         };
-        let token = self.tokens.token(refused.as_ref()).await?;
+        let token = self.tokens.token(refused.as_ref()).await;
+        let token = token.map_err(|e| self.name(e))?;
         *self.handed_out() = Some(token.clone());
         // google-cloud-auth does not tell when a token expires; asking it again is cheap.
         Ok(Credential::secret(token, Validity::Hidden, true))
@@ -194,6 +197,18 @@ impl HttpProvider for Vertex {
 }
 
 impl Vertex {
+    /// A metadata server that gives nothing is mostly one that isn't there: what to set instead is told with it.
+    fn name(&self, error: Error) -> Error {
+        let Some(sought) = &self.sought else {
+            return error;
+        };
+        let message = format!(
+            "{}. The metadata server was asked because nothing else is there: {sought}",
+            error.message()
+        );
+        Error::new(error.kind(), message).with_retryable(error.is_retryable())
+    }
+
     fn handed_out(&self) -> MutexGuard<'_, Option<SecretString>> {
         self.handed_out
             .lock()

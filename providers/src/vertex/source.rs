@@ -66,6 +66,8 @@ pub(super) struct Found {
     pub(super) source: Source,
     /// Whose quota pays, where the environment or the file says so.
     pub(super) quota_project: Option<String>,
+    /// What else was looked at, where the metadata server is the source because nothing else was there.
+    pub(super) sought: Option<String>,
 }
 
 /// The source of an entry: the file it names, application default credentials, or the metadata server.
@@ -77,9 +79,9 @@ pub(super) fn find(entry: &EntryConfig, env: &Env) -> Result<Found> {
         Some(path) => (entry.field("credentials_path"), PathBuf::from(path), false),
         None => match env.get(FILE_VARIABLE)? {
             Some(path) => (FILE_VARIABLE.to_owned(), PathBuf::from(path), true),
-            None => match well_known(env)?.filter(|path| path.is_file()) {
-                Some(path) => (format!("{}", path.display()), path, true),
-                None => return metadata(env),
+            None => match well_known(env)? {
+                Some(path) if path.is_file() => (format!("{}", path.display()), path, true),
+                path => return metadata(env, sought(entry, path.as_deref())),
             },
         },
     };
@@ -104,7 +106,24 @@ pub(super) fn find(entry: &EntryConfig, env: &Env) -> Result<Found> {
             default,
         },
         quota_project,
+        sought: None,
     })
+}
+
+/// What was looked at before the metadata server, in order, and what of it to set.
+fn sought(entry: &EntryConfig, gclouds: Option<&Path>) -> String {
+    let gclouds = match gclouds {
+        Some(path) => format!("there is no file {}", path.display()),
+        None => {
+            let home = if cfg!(windows) { "APPDATA" } else { "HOME" };
+            format!("neither {FOLDER_VARIABLE} nor {home} says where gcloud keeps its own")
+        }
+    };
+    format!(
+        "looked at, in this order: {} is not set; {FILE_VARIABLE} is not set; {gclouds}. Set one of these, or let `gcloud auth \
+         application-default login` write the file",
+        entry.field("credentials_path"),
+    )
 }
 
 /// A quota project travels in a header.
@@ -133,7 +152,7 @@ fn well_known(env: &Env) -> Result<Option<PathBuf>> {
     Ok(folder.map(|folder| folder.join(FILE_NAME)))
 }
 
-fn metadata(env: &Env) -> Result<Found> {
+fn metadata(env: &Env, sought: String) -> Result<Found> {
     let host = env.get(METADATA_VARIABLE)?;
     // google-cloud-auth looks at the process's own variable first, whatever it is told.
     if let Some(process) = Env::process().get(METADATA_VARIABLE)?
@@ -158,6 +177,7 @@ fn metadata(env: &Env) -> Result<Found> {
             Some(project) => Some(checked_quota_project(QUOTA_PROJECT_VARIABLE, project)?),
             None => None,
         },
+        sought: Some(sought),
     })
 }
 

@@ -147,6 +147,35 @@ async fn a_page_in_place_of_a_roles_name_is_an_error_and_no_panic() {
 }
 
 #[tokio::test]
+async fn an_instance_that_gives_nothing_was_asked_last_and_the_error_says_what_else_to_set() {
+    for answer in [404, 503] {
+        let service = Server::always(Reply::status(answer));
+        let e = refused(on(&service), json!({})).await;
+        assert!(matches!(e.kind(), Kind::Auth | Kind::Transport), "{e}");
+        let mut from = 0;
+        for word in [
+            "no AWS credentials from aws-instance-role",
+            "nothing else is there",
+            "profile is not set",
+            "AWS_BEARER_TOKEN_BEDROCK",
+            "AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY",
+            "AWS_PROFILE is not set",
+            "AWS_WEB_IDENTITY_TOKEN_FILE with AWS_ROLE_ARN",
+            "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+            "Set one of these",
+        ] {
+            let at = e.message()[from..].find(word);
+            from += at.unwrap_or_else(|| panic!("{word:?} is not there, or too early: {e}"));
+        }
+        assert!(e.message().len() < 1000, "{e}");
+    }
+    // Who names a source is told of that one alone.
+    let agent = Server::always(Reply::status(404));
+    let e = refused(container(&agent), json!({})).await;
+    assert!(!e.message().contains("AWS_BEARER_TOKEN_BEDROCK"), "{e}");
+}
+
+#[tokio::test]
 async fn an_empty_session_token_is_none() {
     let models = models();
     let agent = Server::with(|_| {

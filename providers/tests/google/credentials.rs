@@ -109,6 +109,78 @@ async fn the_metadata_server_is_asked_where_there_is_no_file() {
 }
 
 #[tokio::test]
+async fn without_any_credential_the_error_says_what_was_looked_at_and_what_to_set() {
+    let google = Google::start();
+    let metadata = Server::always(Reply::status(404));
+    let host = metadata.address().to_string();
+    let home = google.folder.path().to_str().unwrap();
+    let gclouds = format!("no file {home}/.config/gcloud/application_default_credentials.json");
+    for (env, file) in [
+        (
+            vec![("GCE_METADATA_HOST", host.as_str()), ("HOME", home)],
+            gclouds.as_str(),
+        ),
+        (
+            vec![("GCE_METADATA_HOST", host.as_str())],
+            "neither CLOUDSDK_CONFIG nor HOME says",
+        ),
+        // Nothing listens there.
+        (
+            vec![("GCE_METADATA_HOST", "127.0.0.1:9")],
+            "neither CLOUDSDK_CONFIG",
+        ),
+    ] {
+        let client = client_of(Env::from_pairs(env));
+        let server = model();
+        let fields = json!({"project_id": "p-1", "timeout_ms": 20_000});
+        let calls = [
+            vertex(&client, &server, fields.clone())
+                .generate(ask())
+                .await
+                .err(),
+            vertex_embedder(
+                &client,
+                &server,
+                json!({"project_id": "p-1", "model": "text-embedding-005"}),
+            )
+            .embed(EmbedRequest::texts(["a"]))
+            .await
+            .err(),
+            vertex_reranker(
+                &client,
+                &server,
+                json!({"project_id": "p-1", "model": "ranker"}),
+            )
+            .rerank(RerankRequest::new("q", ["a"]))
+            .await
+            .err(),
+        ];
+        for error in calls {
+            let error = error.unwrap();
+            assert!(
+                matches!(error.kind(), Kind::Auth | Kind::Transport),
+                "{error}"
+            );
+            let mut from = 0;
+            for word in [
+                "no token for Google",
+                "nothing else is there",
+                "credentials_path is not set",
+                "GOOGLE_APPLICATION_CREDENTIALS is not set",
+                file,
+                "Set one of these",
+            ] {
+                let at = error.message()[from..].find(word);
+                from +=
+                    at.unwrap_or_else(|| panic!("{word:?} is not there, or too early: {error}"));
+            }
+            assert!(error.message().len() < 1500, "{error}");
+        }
+        assert!(server.requests().is_empty());
+    }
+}
+
+#[tokio::test]
 async fn default_credentials_are_found_in_the_usual_order_and_are_the_scopes_source() {
     let google = Google::start();
     let user = google.user();

@@ -18,8 +18,8 @@ use serde::Deserialize;
 use super::Loader;
 use crate::bedrock::connect::{READ_TIMEOUT, client_of};
 
-const RELATIVE: &str = "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI";
-const FULL: &str = "AWS_CONTAINER_CREDENTIALS_FULL_URI";
+pub(super) const RELATIVE: &str = "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI";
+pub(super) const FULL: &str = "AWS_CONTAINER_CREDENTIALS_FULL_URI";
 const TOKEN: &str = "AWS_CONTAINER_AUTHORIZATION_TOKEN";
 const TOKEN_FILE: &str = "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE";
 /// Where a relative URI points.

@@ -6,13 +6,14 @@
 
 mod metadata;
 mod profile;
+mod sought;
 mod source;
 mod sts;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use antfly_framework::config::Env;
+use antfly_framework::config::{EntryConfig, Env};
 use antfly_framework::http::{MAX_MESSAGE_BYTES, clip};
 use antfly_framework::provider::{Credential, Freshness, Validity};
 use antfly_framework::secret::ResolvedSecret;
@@ -39,6 +40,8 @@ const UNTOLD: Duration = Duration::from_secs(15 * 60);
 /// Loads from one source.
 pub(super) struct Loader {
     pub(super) source: Source,
+    /// What else was looked at, where the instance's role is the source because nothing else was there.
+    pub(super) sought: Option<String>,
     /// The bearer key, where that is the source.
     pub(super) bearer: Option<ResolvedSecret>,
     pub(super) env: Env,
@@ -51,6 +54,19 @@ pub(super) struct Loader {
     pub(super) metadata: Connectors,
     /// The last credentials that tell their expiry.
     pub(super) spare: Mutex<Option<Credentials>>,
+}
+
+/// What else was looked at, where the instance's role stands at the end of the chain.
+pub(super) fn sought_before(
+    source: &Source,
+    entry: &EntryConfig,
+    env: &Env,
+    profiles: &Result<Profiles>,
+) -> Result<Option<String>> {
+    match source {
+        Source::Instance { .. } => sought::sought(entry, env, profiles).map(Some),
+        _ => Ok(None),
+    }
 }
 
 impl Loader {
@@ -97,13 +113,16 @@ impl Loader {
             loaded => loaded,
         };
         let named = |kind, what: &str| {
+            let what = clip(what, MAX_MESSAGE_BYTES);
             Error::new(
                 kind,
-                format!(
-                    "no AWS credentials from {}: {}",
-                    self.source,
-                    clip(what, MAX_MESSAGE_BYTES)
-                ),
+                match &self.sought {
+                    None => format!("no AWS credentials from {}: {what}", self.source),
+                    Some(sought) => format!(
+                        "no AWS credentials from {}: {what}. It was asked because nothing else is there: {sought}",
+                        self.source
+                    ),
+                },
             )
         };
         let (keys, steady) =

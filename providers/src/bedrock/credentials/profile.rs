@@ -83,6 +83,21 @@ impl std::fmt::Debug for Base {
     }
 }
 
+/// Both shared files: the variable that names one, and its name in the home folder.
+const FILES: [(&str, &str); 2] = [
+    ("AWS_CONFIG_FILE", "config"),
+    ("AWS_SHARED_CREDENTIALS_FILE", "credentials"),
+];
+
+/// The paths of both shared files, as the environment names them or as everyone writes them.
+pub(super) fn files(env: &Env) -> Result<[String; 2]> {
+    let [config, credentials] = FILES.map(|(variable, name)| {
+        let named = env.get(variable)?;
+        Ok::<_, Error>(named.unwrap_or_else(|| format!("~/.aws/{name}")))
+    });
+    Ok([config?, credentials?])
+}
+
 /// The SDK takes a file that can't be read, or is no UTF-8, for an empty one: then an entry's keys would come from elsewhere, and
 /// nobody would know why. A file that nobody named may be out of reach.
 fn legible(env: &Env) -> Result<()> {
@@ -91,12 +106,8 @@ fn legible(env: &Env) -> Result<()> {
         home => home,
     };
     let home = home.map(PathBuf::from);
-    for (variable, name) in [
-        ("AWS_CONFIG_FILE", "config"),
-        ("AWS_SHARED_CREDENTIALS_FILE", "credentials"),
-    ] {
+    for ((variable, _), told) in FILES.into_iter().zip(files(env)?) {
         let named = env.get(variable)?;
-        let told = named.clone().unwrap_or_else(|| format!("~/.aws/{name}"));
         let path = match (told.strip_prefix("~/"), &home) {
             (Some(rest), Some(home)) => home.join(rest),
             _ => PathBuf::from(told),

@@ -10,12 +10,14 @@ use aws_credential_types::Credentials;
 
 use super::metadata::ContainerEndpoint;
 use super::profile::Profiles;
+use super::sought::sought;
 use super::sts::WebIdentity;
 
 pub(in crate::bedrock) const BEARER: &str = "AWS_BEARER_TOKEN_BEDROCK";
-const KEY_ID: &str = "AWS_ACCESS_KEY_ID";
-const SECRET: &str = "AWS_SECRET_ACCESS_KEY";
+pub(super) const KEY_ID: &str = "AWS_ACCESS_KEY_ID";
+pub(super) const SECRET: &str = "AWS_SECRET_ACCESS_KEY";
 const SESSION: &str = "AWS_SESSION_TOKEN";
+const INSTANCE_OFF: &str = "AWS_EC2_METADATA_DISABLED";
 const INSTANCE_URL: &str = "AWS_EC2_METADATA_SERVICE_ENDPOINT";
 const INSTANCE_MODE: &str = "AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE";
 const INSTANCE_ENDPOINT: &str = "http://169.254.169.254";
@@ -74,15 +76,16 @@ impl Source {
         if let Some(endpoint) = ContainerEndpoint::of_environment(env)? {
             return Ok(Source::Container(endpoint));
         }
-        instance(env)?.ok_or_else(|| {
-            Error::config(
+        match instance(env)? {
+            Some(source) => Ok(source),
+            None => Err(Error::config(
                 entry.field("profile"),
                 format!(
-                    "no AWS credentials: set profile, or {KEY_ID} and {SECRET}, {BEARER}, AWS_PROFILE, a web identity or a \
-                     container endpoint in the environment; the instance's metadata service is switched off"
+                    "no AWS credentials: {}; the instance's metadata service is switched off ({INSTANCE_OFF})",
+                    sought(entry, env, profiles)?
                 ),
-            )
-        })
+            )),
+        }
     }
 
     pub(in crate::bedrock) fn identity(&self) -> CredentialSource {
@@ -173,7 +176,7 @@ fn readable(profiles: &Result<Profiles>) -> Result<&Profiles, String> {
 
 /// The metadata service, unless it is switched off.
 pub(super) fn instance(env: &Env) -> Result<Option<Source>> {
-    let off = env.get("AWS_EC2_METADATA_DISABLED")?;
+    let off = env.get(INSTANCE_OFF)?;
     if off.is_some_and(|v| v.eq_ignore_ascii_case("true")) {
         return Ok(None);
     }

@@ -13,6 +13,8 @@ use aws_sdk_sts::error::{ProvideErrorMetadata, SdkError};
 use super::Loader;
 use crate::bedrock::connect::client_of;
 
+pub(super) const TOKEN_FILE_VARIABLE: &str = "AWS_WEB_IDENTITY_TOKEN_FILE";
+pub(super) const ROLE_VARIABLE: &str = "AWS_ROLE_ARN";
 /// The session's name where nobody chose one.
 const SESSION: &str = "antfly-providers";
 
@@ -35,8 +37,8 @@ pub(in crate::bedrock) struct WebIdentity {
 impl WebIdentity {
     /// Both variables, as the SDKs want it; a token file without a role is no source.
     pub(super) fn of_environment(env: &Env) -> Result<Option<Self>> {
-        let file = env.get("AWS_WEB_IDENTITY_TOKEN_FILE")?;
-        let role = env.get("AWS_ROLE_ARN")?;
+        let file = env.get(TOKEN_FILE_VARIABLE)?;
+        let role = env.get(ROLE_VARIABLE)?;
         Ok(match (file, role) {
             (Some(token_file), Some(role_arn)) => Some(WebIdentity {
                 token_file,
