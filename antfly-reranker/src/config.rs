@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use antfly_framework::content::{MediaKind, MediaSupport};
 use antfly_framework::http::Endpoint;
-use antfly_framework::provider::{Declared, Identity, Place, Provider, Service, Setup, TokenCost};
+use antfly_framework::provider::{
+    Accepts, Declared, Identity, Place, Provider, Service, Setup, TokenCost,
+};
 use antfly_framework::secret::CredentialSource;
 use antfly_framework::{Error, Result};
 
@@ -22,6 +24,15 @@ const KEY_VARIABLE: &str = "ANTFLY_INFERENCE_API_KEY";
 /// What the server's multimodal rerankers may take; one without an encoder says so (501).
 const MEDIA: MediaSupport =
     MediaSupport::Kinds(&[MediaKind::Image, MediaKind::Audio, MediaKind::Video]);
+
+antfly_framework::inventory::submit!(Accepts {
+    provider: crate::PLUGIN.name,
+    operation: antfly_framework::Operation::Rerank,
+    keys: &[
+        Accepts::OUTBOUND,
+        &["api_key", "top_n", "field", "template"]
+    ],
+});
 
 /// The adapter of an entry. Opens nothing.
 pub(crate) fn resolve(setup: &Setup<'_>) -> Result<Arc<dyn Provider>> {

@@ -104,6 +104,17 @@ pub fn client() -> Result<Client> {
     client_builder()?.build()
 }
 
+#[cfg(all(
+    test,
+    feature = "openai",
+    feature = "antfly",
+    feature = "antfly-reranker",
+    feature = "bedrock",
+    feature = "vertex",
+    feature = "gemini"
+))]
+mod accepts_tests;
+
 #[cfg(test)]
 mod tests {
     use antfly_framework::Operation;

@@ -13,7 +13,7 @@ use super::key::KeySetting;
 use super::policy;
 use crate::error::{Error, Result};
 use crate::generate::{ResponseFormat, Tool, ToolChoice};
-use crate::provider::Operation;
+use crate::provider::{Accepts, Operation};
 
 pub(super) const COMMON: [&str; 25] = [
     "provider",
@@ -182,7 +182,11 @@ fn check_keys(f: &Fields<'_>, operation: Operation) -> Result<()> {
                 format!("this field belongs to entries that {other}; this one is for {operation}"),
             ));
         }
-        let known: Vec<&str> = COMMON.iter().chain(own).copied().collect();
+        let provider = f.get("provider").and_then(Value::as_str).unwrap_or("");
+        let known: Vec<&str> = match Accepts::of(provider, operation) {
+            Some(accepts) => accepts.iter().collect(),
+            None => COMMON.iter().chain(own).copied().collect(),
+        };
         return Err(unknown(f.path, key, &known));
     }
     Ok(())

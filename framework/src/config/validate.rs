@@ -161,9 +161,16 @@ impl EntryConfig {
         ];
         for (key, is_set) in set {
             if is_set && !has.contains(&key) {
+                let has = match has {
+                    [] => "none of its kind".to_owned(),
+                    has => has.join(", "),
+                };
                 return Err(Error::config(
                     self.field(key),
-                    format!("provider {:?} has no such field", self.provider),
+                    format!(
+                        "provider {:?} has no such field (it has: {has})",
+                        self.provider
+                    ),
                 ));
             }
         }

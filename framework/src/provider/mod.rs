@@ -13,6 +13,7 @@
 //! Here: plugins and routes. `declare` has what an adapter declares, `codec` how it translates, `credential` and `prepared` what
 //! passes between it and the loop, `place` the choice between far away and in this process.
 
+mod accepts;
 mod codec;
 mod credential;
 mod declare;
@@ -36,6 +37,7 @@ use crate::generate::{GenerateRequest, Generation, StreamEvent};
 use crate::rerank::{Ranking, RerankRequest};
 use crate::secret::{ResolvedSecret, Secrets};
 
+pub use accepts::Accepts;
 pub use codec::{
     BatchLimits, Codec, EmbedCodec, Flow, Frame, Framing, GenerateCodec, RerankCodec, StreamDecoder,
 };

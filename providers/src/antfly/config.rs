@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use antfly_framework::config::{EncodingFormat, EntryConfig};
+use antfly_framework::config::{EncodingFormat, EntryConfig, GenerateOptions};
 use antfly_framework::content::{MediaKind, MediaSupport};
 use antfly_framework::http::Endpoint;
 use antfly_framework::provider::{
-    Declared, Identity, Operation, Place, Provider, Service, Setup, TokenCost,
+    Accepts, Declared, Identity, Operation, Place, Provider, Service, Setup, TokenCost,
 };
 use antfly_framework::secret::CredentialSource;
 use antfly_framework::{Error, Result};
@@ -33,6 +33,23 @@ const CHAT_MEDIA: MediaSupport = MediaSupport::Kinds(&[
     MediaKind::Video,
     MediaKind::File,
 ]);
+
+antfly_framework::inventory::submit!(Accepts {
+    provider: super::PLUGIN.name,
+    operation: Operation::Embed,
+    keys: &[
+        Accepts::OUTBOUND,
+        &["api_key"],
+        Accepts::EMBEDDER,
+        &["encoding_format", "input_type", "task_type", "multimodal"]
+    ],
+});
+
+antfly_framework::inventory::submit!(Accepts {
+    provider: super::PLUGIN.name,
+    operation: Operation::Generate,
+    keys: &[Accepts::OUTBOUND, &["api_key"], GenerateOptions::NAMES],
+});
 
 /// The adapter of an entry. Opens nothing.
 pub(super) fn resolve(setup: &Setup<'_>) -> Result<Arc<dyn Provider>> {

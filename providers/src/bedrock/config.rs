@@ -6,7 +6,9 @@ use antfly_framework::config::{EncodingFormat, EntryConfig, Env};
 use antfly_framework::content::{MediaKind, MediaSupport};
 use antfly_framework::generate::ResponseFormat;
 use antfly_framework::http::Endpoint;
-use antfly_framework::provider::{Declared, Identity, Operation, Provider, Setup, TokenCost};
+use antfly_framework::provider::{
+    Accepts, Declared, Identity, Operation, Provider, Setup, TokenCost,
+};
 use antfly_framework::{Error, Result};
 use aws_sdk_bedrockruntime::config::endpoint::{DefaultResolver, Params, ResolveEndpoint as _};
 use futures::FutureExt as _;
@@ -30,6 +32,49 @@ const CHAT_MEDIA: MediaSupport = MediaSupport::Kinds(&[
     MediaKind::Video,
     MediaKind::Audio,
 ]);
+
+const PLACE: &[&str] = &["region", "profile"];
+
+antfly_framework::inventory::submit!(Accepts {
+    provider: super::PLUGIN.name,
+    operation: Operation::Embed,
+    keys: &[
+        Accepts::OUTBOUND,
+        PLACE,
+        Accepts::EMBEDDER,
+        &[
+            "encoding_format",
+            "input_type",
+            "task_type",
+            "truncate",
+            "multimodal"
+        ]
+    ],
+});
+
+antfly_framework::inventory::submit!(Accepts {
+    provider: super::PLUGIN.name,
+    operation: Operation::Generate,
+    keys: &[
+        Accepts::OUTBOUND,
+        PLACE,
+        &[
+            "max_tokens",
+            "temperature",
+            "top_p",
+            "stop",
+            "tools",
+            "tool_choice",
+            "response_format"
+        ]
+    ],
+});
+
+antfly_framework::inventory::submit!(Accepts {
+    provider: super::PLUGIN.name,
+    operation: Operation::Rerank,
+    keys: &[Accepts::OUTBOUND, PLACE, &["top_n", "field"]],
+});
 
 /// The adapter of an entry. Opens no connection; reads the shared AWS files and the entry's `ca_file`.
 pub(super) fn resolve(setup: &Setup<'_>) -> Result<Arc<dyn Provider>> {

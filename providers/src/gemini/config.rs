@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use antfly_framework::config::EntryConfig;
+use antfly_framework::config::{EntryConfig, GenerateOptions};
 use antfly_framework::content::MediaSupport;
 use antfly_framework::http::Endpoint;
-use antfly_framework::provider::{Declared, Identity, Operation, Provider, Setup, TokenCost};
+use antfly_framework::provider::{
+    Accepts, Declared, Identity, Operation, Provider, Setup, TokenCost,
+};
 use antfly_framework::secret::{CredentialSource, ResolvedSecret, Secrets};
 use antfly_framework::{Error, Result};
 
@@ -18,6 +20,23 @@ const DEFAULT_URL: &str = "https://generativelanguage.googleapis.com";
 /// What an endpoint without a path gets.
 const DEFAULT_PATH: &str = "/v1beta";
 const KEY_VARIABLE: &str = "GEMINI_API_KEY";
+
+antfly_framework::inventory::submit!(Accepts {
+    provider: super::PLUGIN.name,
+    operation: Operation::Embed,
+    keys: &[
+        Accepts::OUTBOUND,
+        &["api_key"],
+        Accepts::EMBEDDER,
+        &["input_type", "task_type", "multimodal"]
+    ],
+});
+
+antfly_framework::inventory::submit!(Accepts {
+    provider: super::PLUGIN.name,
+    operation: Operation::Generate,
+    keys: &[Accepts::OUTBOUND, &["api_key"], GenerateOptions::NAMES],
+});
 
 /// The adapter of an entry. Opens nothing.
 pub(super) fn resolve(setup: &Setup<'_>) -> Result<Arc<dyn Provider>> {

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use antfly_framework::config::{EncodingFormat, EntryConfig, Env};
+use antfly_framework::config::{EncodingFormat, EntryConfig, Env, GenerateOptions};
 use antfly_framework::content::{MediaKind, MediaSupport};
 use antfly_framework::http::Endpoint;
-use antfly_framework::provider::{Declared, Identity, Operation, Provider, Setup, TokenCost};
+use antfly_framework::provider::{
+    Accepts, Declared, Identity, Operation, Provider, Setup, TokenCost,
+};
 use antfly_framework::secret::{CredentialSource, ResolvedSecret, Secrets};
 use antfly_framework::{Error, Result};
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -25,6 +27,25 @@ const DEFAULT_OUTPUT_CAP: u32 = 1024;
 
 const CHAT_MEDIA: MediaSupport =
     MediaSupport::Kinds(&[MediaKind::Image, MediaKind::Audio, MediaKind::File]);
+
+const ACCOUNT: &[&str] = &["api_key", "project", "organization"];
+
+antfly_framework::inventory::submit!(Accepts {
+    provider: super::PLUGIN.name,
+    operation: Operation::Embed,
+    keys: &[
+        Accepts::OUTBOUND,
+        ACCOUNT,
+        Accepts::EMBEDDER,
+        &["encoding_format"]
+    ],
+});
+
+antfly_framework::inventory::submit!(Accepts {
+    provider: super::PLUGIN.name,
+    operation: Operation::Generate,
+    keys: &[Accepts::OUTBOUND, ACCOUNT, GenerateOptions::NAMES],
+});
 
 /// The adapter of an entry. Opens nothing.
 pub(super) fn resolve(setup: &Setup<'_>) -> Result<Arc<dyn Provider>> {

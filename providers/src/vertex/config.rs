@@ -2,9 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use antfly_framework::config::{EntryConfig, Env};
+use antfly_framework::config::{EntryConfig, Env, GenerateOptions};
 use antfly_framework::content::MediaSupport;
-use antfly_framework::provider::{Declared, Identity, Operation, Provider, Setup, TokenCost};
+use antfly_framework::provider::{
+    Accepts, Declared, Identity, Operation, Provider, Setup, TokenCost,
+};
 use antfly_framework::{Error, Result};
 use http::HeaderValue;
 use serde_json::Map;
@@ -15,6 +17,31 @@ use super::wire::{Embedding, rank};
 use super::{QUOTA_PROJECT, Vertex, source};
 use crate::google::generate::body;
 use crate::google::{DEFAULT_OUTPUT_CAP, GEMINI_MEDIA};
+
+const PLACE: &[&str] = &["project_id", "location", "credentials_path"];
+
+antfly_framework::inventory::submit!(Accepts {
+    provider: super::PLUGIN.name,
+    operation: Operation::Embed,
+    keys: &[
+        Accepts::OUTBOUND,
+        PLACE,
+        Accepts::EMBEDDER,
+        &["input_type", "task_type", "truncate", "multimodal"]
+    ],
+});
+
+antfly_framework::inventory::submit!(Accepts {
+    provider: super::PLUGIN.name,
+    operation: Operation::Generate,
+    keys: &[Accepts::OUTBOUND, PLACE, GenerateOptions::NAMES],
+});
+
+antfly_framework::inventory::submit!(Accepts {
+    provider: super::PLUGIN.name,
+    operation: Operation::Rerank,
+    keys: &[Accepts::OUTBOUND, PLACE, &["top_n", "field"]],
+});
 
 /// The adapter of an entry. Opens no connection.
 pub(super) fn resolve(setup: &Setup<'_>) -> Result<Arc<dyn Provider>> {
