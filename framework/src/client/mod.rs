@@ -206,6 +206,7 @@ impl Client {
             env: &inner.env,
             secrets: &inner.secrets,
             engine: inner.engine.as_ref(),
+            time: inner.limiter.time(),
         };
         let provider = (plugin.resolve)(&setup)?;
         let declared = provider.declare();

@@ -29,6 +29,8 @@ use bytes::Bytes;
 use futures::stream::BoxStream;
 use http::HeaderMap;
 
+use antfly_limiter::Time;
+
 use crate::config::{EntryConfig, Env};
 use crate::content::MediaSupport;
 use crate::embed::{EmbedRequest, Embeddings};
@@ -105,6 +107,8 @@ pub struct Setup<'a> {
     pub secrets: &'a Secrets,
     /// The in-process engine the client was given, if any.
     pub engine: Option<&'a Arc<dyn InferenceEngine>>,
+    /// The client's clock, for an adapter that must bound what the framework can't see, such as a program it runs for a credential.
+    pub time: &'a Time,
 }
 
 impl Setup<'_> {

@@ -14,6 +14,8 @@ use crate::error::Result;
 use crate::provider::{Plugin, Provider, Setup};
 use crate::secret::Secrets;
 
+use antfly_limiter::Time;
+
 pub use antfly_limiter::ManualClock;
 pub use server::*;
 
@@ -28,6 +30,7 @@ pub fn resolve(plugin: &Plugin, entry: &EntryConfig, env: &Env) -> Result<Arc<dy
         env,
         secrets: &secrets,
         engine: None,
+        time: &Time::thread(),
     })
 }
 

@@ -108,6 +108,8 @@ fn adapter(setup: &Setup<'_>) -> Result<Bedrock> {
             source,
             bearer,
             env: env.clone(),
+            #[cfg(feature = "bedrock-credential-process")]
+            time: setup.time.clone(),
             region,
             sts_endpoint: sts_endpoint(env)?,
             services: Connectors::to_services(),

@@ -336,6 +336,73 @@ async fn a_program_prints_credentials_and_what_it_says_when_it_fails_stays_with_
     );
 }
 
+/// Whether a program of this id runs.
+#[cfg(all(target_os = "linux", feature = "bedrock-credential-process"))]
+fn runs(id: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", id.trim()));
+    // One that has ended may wait for its end to be noticed.
+    stat.is_ok_and(|stat| !stat.contains(") Z"))
+}
+
+#[cfg(all(target_os = "linux", feature = "bedrock-credential-process"))]
+#[tokio::test]
+async fn a_program_that_hangs_is_ended_after_a_minute_or_when_nobody_waits_for_it() {
+    let (models, folder) = (models(), Folder::new("hangs"));
+    let told = folder.write("id", "");
+    let config = folder.write(
+        "config",
+        format!("[profile hangs]\ncredential_process = echo $$ > {told}; exec sleep 1000\n"),
+    );
+    let env = antfly_framework::Env::from_pairs([("AWS_CONFIG_FILE", config)]);
+    for minute in [true, false] {
+        std::fs::write(&told, "").unwrap();
+        let (client, clock) = manual(env.clone());
+        let embedder = embedder(&client, &models, json!({"profile": "hangs"}));
+        let call = tokio::spawn({
+            let embedder = embedder.clone();
+            async move { embedder.embed(texts()).await }
+        });
+        let began = async {
+            loop {
+                let id = std::fs::read_to_string(&told).unwrap();
+                if id.ends_with('\n') {
+                    return id;
+                }
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let id = tokio::time::timeout(Duration::from_secs(60), began)
+            .await
+            .unwrap();
+        if minute {
+            clock.advance(Duration::from_millis(59_999));
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            assert!(runs(&id) && !call.is_finished());
+            clock.advance(Duration::from_millis(1));
+            let e = call.await.unwrap().unwrap_err();
+            assert_eq!((e.kind(), e.attempts()), (Kind::Auth, 0));
+            assert!(
+                e.message()
+                    .contains("credential_process did not end within 60s"),
+                "{e}"
+            );
+        } else {
+            assert!(runs(&id));
+            call.abort();
+            assert!(call.await.unwrap_err().is_cancelled());
+        }
+        let gone = async {
+            while runs(&id) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), gone)
+            .await
+            .unwrap();
+    }
+    assert!(models.requests().is_empty());
+}
+
 #[tokio::test]
 async fn k01_credentials_of_five_seconds_are_replaced_and_the_limiters_state_is_the_same() {
     let (models, loads) = (models(), Loads::default());

@@ -5,6 +5,7 @@ mod credentials;
 mod embed_gemini;
 mod embed_vertex;
 mod faults;
+mod federation;
 mod generate;
 mod google;
 mod rank;

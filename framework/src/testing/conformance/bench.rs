@@ -265,6 +265,7 @@ pub(super) fn try_resolve(
         env,
         secrets: &secrets,
         engine: subject.engine.as_ref(),
+        time: &Time::thread(),
     })
 }
 

@@ -5,6 +5,8 @@
 //! next load. The SDK's own chain is not used, because it reads the process's environment and not the client's.
 
 mod metadata;
+#[cfg(feature = "bedrock-credential-process")]
+mod process;
 mod profile;
 mod sought;
 mod source;
@@ -45,6 +47,9 @@ pub(super) struct Loader {
     /// The bearer key, where that is the source.
     pub(super) bearer: Option<ResolvedSecret>,
     pub(super) env: Env,
+    /// The client's clock.
+    #[cfg(feature = "bedrock-credential-process")]
+    pub(super) time: antfly_framework::Time,
     pub(super) region: String,
     /// `AWS_ENDPOINT_URL_STS`.
     pub(super) sts_endpoint: Option<String>,

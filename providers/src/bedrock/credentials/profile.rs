@@ -28,10 +28,6 @@ const VARIABLES: &[&str] = &[
     "AWS_SHARED_CREDENTIALS_FILE",
 ];
 
-/// How long a `credential_process` may run: one that hangs would else be waited for until the calls' own deadlines.
-#[cfg(feature = "bedrock-credential-process")]
-const PROGRAM_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);
-
 /// The profiles as they are in the files now.
 #[derive(Debug)]
 pub(in crate::bedrock) struct Profiles(ProfileSet);
@@ -379,19 +375,7 @@ impl Loader {
                 }
             },
             #[cfg(feature = "bedrock-credential-process")]
-            Base::Process(command) => {
-                use aws_credential_types::provider::ProvideCredentials as _;
-                let process =
-                    aws_config::credential_process::CredentialProcessProvider::new(command);
-                // What the program printed may hold a key: only that it failed is told.
-                let failed = |what: &str| Error::new(Kind::Auth, what);
-                tokio::time::timeout(PROGRAM_TIMEOUT, process.provide_credentials())
-                    .await
-                    .map_err(|_| failed("its credential_process did not end in time"))?
-                    .map_err(|_| {
-                        failed("its credential_process failed or printed no credentials")
-                    })?
-            }
+            Base::Process(command) => super::process::ask(&command, &self.time).await?,
             #[cfg(feature = "bedrock-sso")]
             Base::SignIn(sign_in) => self.sign_in(sign_in).await?,
         };
