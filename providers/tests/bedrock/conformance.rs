@@ -62,17 +62,26 @@ fn scope(
     ]
 }
 
-/// How AWS refuses, on every wire here.
-fn error(status: u16, message: &str) -> Reply {
-    Reply::json(status, json!({ "message": message }))
-}
-
-/// Bedrock documents 424 as the model's own failure.
-fn kind_of(status: u16) -> Kind {
-    match status {
-        424 => Kind::Server,
-        status => Kind::of_status(status),
-    }
+/// How AWS refuses, on every wire here: methods of [`Wire`].
+macro_rules! refuses_as_aws_does {
+    () => {
+        fn error(&self, status: u16, message: &str) -> Reply {
+            Reply::json(status, json!({ "message": message }))
+        }
+        /// Bedrock documents 424 as the model's own failure.
+        fn kind_of(&self, status: u16) -> Kind {
+            match status {
+                424 => Kind::Server,
+                status => Kind::of_status(status),
+            }
+        }
+        fn refusals(&self) -> Vec<Refusal> {
+            refusals()
+        }
+        fn request_id_header(&self) -> Option<&'static str> {
+            Some("x-amzn-requestid")
+        }
+    };
 }
 
 fn refusals() -> Vec<Refusal> {
@@ -111,18 +120,7 @@ impl Wire for Titan {
     fn indexed(&self) -> bool {
         false
     }
-    fn error(&self, status: u16, message: &str) -> Reply {
-        error(status, message)
-    }
-    fn kind_of(&self, status: u16) -> Kind {
-        kind_of(status)
-    }
-    fn refusals(&self) -> Vec<Refusal> {
-        refusals()
-    }
-    fn request_id_header(&self) -> Option<&'static str> {
-        Some("x-amzn-requestid")
-    }
+    refuses_as_aws_does!();
 }
 
 struct Cohere;
@@ -138,18 +136,7 @@ impl Wire for Cohere {
     fn indexed(&self) -> bool {
         false
     }
-    fn error(&self, status: u16, message: &str) -> Reply {
-        error(status, message)
-    }
-    fn kind_of(&self, status: u16) -> Kind {
-        kind_of(status)
-    }
-    fn refusals(&self) -> Vec<Refusal> {
-        refusals()
-    }
-    fn request_id_header(&self) -> Option<&'static str> {
-        Some("x-amzn-requestid")
-    }
+    refuses_as_aws_does!();
 }
 
 struct Ranker;
@@ -165,18 +152,7 @@ impl Wire for Ranker {
             .collect();
         Some(Reply::json(200, json!({ "results": results })))
     }
-    fn error(&self, status: u16, message: &str) -> Reply {
-        error(status, message)
-    }
-    fn kind_of(&self, status: u16) -> Kind {
-        kind_of(status)
-    }
-    fn refusals(&self) -> Vec<Refusal> {
-        refusals()
-    }
-    fn request_id_header(&self) -> Option<&'static str> {
-        Some("x-amzn-requestid")
-    }
+    refuses_as_aws_does!();
 }
 
 struct Converse;
@@ -209,15 +185,7 @@ impl Wire for Converse {
     fn output_cap(&self, request: &Received) -> Option<u64> {
         request.json()["inferenceConfig"]["maxTokens"].as_u64()
     }
-    fn error(&self, status: u16, message: &str) -> Reply {
-        error(status, message)
-    }
-    fn kind_of(&self, status: u16) -> Kind {
-        kind_of(status)
-    }
-    fn refusals(&self) -> Vec<Refusal> {
-        refusals()
-    }
+    refuses_as_aws_does!();
     fn stream_errors(&self) -> Vec<(Bytes, Kind)> {
         [
             ("throttlingException", Kind::RateLimited),
@@ -228,9 +196,6 @@ impl Wire for Converse {
         ]
         .map(|(name, kind)| (frames::exception(name, "said").into(), kind))
         .into()
-    }
-    fn request_id_header(&self) -> Option<&'static str> {
-        Some("x-amzn-requestid")
     }
 }
 
