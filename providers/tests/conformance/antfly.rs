@@ -7,40 +7,27 @@ use antfly_providers::testing::conformance::{KEY, Refusal, Report, Row, Stream, 
 use antfly_providers::testing::{Received, Reply};
 use antfly_providers::{Kind, Operation};
 use bytes::Bytes;
-use serde_json::{Value, json};
+use serde_json::json;
+
+use crate::chat;
 
 struct Antfly;
 
 impl Wire for Antfly {
     fn texts(&self, request: &Received) -> Vec<String> {
-        serde_json::from_value(request.json()["input"].clone()).unwrap_or_default()
+        chat::texts(request)
     }
 
     fn embeddings(&self, rows: &[Row<'_>]) -> Option<Reply> {
-        let data: Vec<_> = rows
-            .iter()
-            .map(|r| json!({"object": "embedding", "index": r.index, "embedding": r.vector}))
-            .collect();
-        Some(Reply::json(200, json!({"object": "list", "data": data})))
+        Some(chat::embeddings(rows))
     }
 
     fn generation(&self, text: &str) -> Option<Reply> {
-        let message = json!({"role": "assistant", "content": text});
-        let choice = json!({"index": 0, "message": message, "finish_reason": "stop"});
-        Some(Reply::json(200, json!({"id": "c", "choices": [choice]})))
+        Some(chat::generation(text))
     }
 
     fn stream(&self, texts: &[&str]) -> Option<Stream> {
-        let chunk = |delta: Value, finish: Value| {
-            json!({"id": "c", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
-                .to_string()
-        };
-        let deltas: Vec<_> = texts
-            .iter()
-            .map(|t| chunk(json!({ "content": t }), Value::Null))
-            .collect();
-        let finish = chunk(json!({}), json!("stop"));
-        Some(Stream::sse(deltas, vec![finish], vec!["[DONE]".to_owned()]))
+        Some(chat::stream(texts))
     }
 
     fn error(&self, status: u16, message: &str) -> Reply {

@@ -4,6 +4,7 @@
 
 #[cfg(feature = "antfly")]
 mod antfly;
+mod chat;
 #[cfg(feature = "gemini")]
 mod gemini;
 #[cfg(feature = "in-process")]

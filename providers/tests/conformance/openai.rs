@@ -9,40 +9,27 @@ use antfly_providers::{Kind, Operation};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
+use crate::chat;
+
 struct OpenAi;
 
 impl Wire for OpenAi {
     fn texts(&self, request: &Received) -> Vec<String> {
-        serde_json::from_value(request.json()["input"].clone()).unwrap_or_default()
+        chat::texts(request)
     }
 
     fn embeddings(&self, rows: &[Row<'_>]) -> Option<Reply> {
-        let data: Vec<_> = rows
-            .iter()
-            .map(|r| json!({"object": "embedding", "index": r.index, "embedding": r.vector}))
-            .collect();
-        Some(Reply::json(200, json!({"object": "list", "data": data})))
+        Some(chat::embeddings(rows))
     }
 
     fn generation(&self, text: &str) -> Option<Reply> {
-        let message = json!({"role": "assistant", "content": text});
-        let choice = json!({"index": 0, "message": message, "finish_reason": "stop"});
-        Some(Reply::json(200, json!({"id": "c", "choices": [choice]})))
+        Some(chat::generation(text))
     }
 
     fn stream(&self, texts: &[&str]) -> Option<Stream> {
-        let chunk = |delta: Value, finish: Value| {
-            json!({"id": "c", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
-                .to_string()
-        };
-        let role = chunk(json!({"role": "assistant", "content": ""}), Value::Null);
-        let deltas: Vec<_> = texts
-            .iter()
-            .map(|t| chunk(json!({ "content": t }), Value::Null))
-            .collect();
-        let finish = chunk(json!({}), json!("stop"));
-        let stream = Stream::sse(deltas, vec![finish], vec!["[DONE]".to_owned()]);
-        Some(stream.opening([format!("data: {role}\n\n")]))
+        let role = json!({"role": "assistant", "content": ""});
+        let role = chat::chunk(role, Value::Null);
+        Some(chat::stream(texts).opening([format!("data: {role}\n\n")]))
     }
 
     fn output_cap(&self, request: &Received) -> Option<u64> {
