@@ -46,6 +46,20 @@ fn subject(operation: Operation, model: &'static str) -> Subject {
         .scope(move |server| scope(server, operation, model, "env:AWS_ACCESS_KEY_ID"))
 }
 
+/// A generator whose credentials come from elsewhere: what its environment says and what its scope then names, at a server.
+fn nova(
+    variable: &'static str,
+    value: fn(&str) -> String,
+    credential: fn(&str) -> String,
+) -> Subject {
+    const MODEL: &str = "amazon.nova-lite-v1:0";
+    let operation = Operation::Generate;
+    subject(operation, MODEL)
+        .media(CHAT)
+        .environment(move |server| [(variable, value(server))])
+        .scope(move |server| scope(server, operation, MODEL, &credential(server)))
+}
+
 fn scope(
     server: &str,
     operation: Operation,
@@ -242,18 +256,12 @@ fn a_generator_conforms() {
 }
 
 static BEARER: LazyLock<Report> = LazyLock::new(|| {
-    subject(Operation::Generate, "amazon.nova-lite-v1:0")
-        .media(CHAT)
-        .environment(|_| [("AWS_BEARER_TOKEN_BEDROCK", KEY)])
-        .scope(|server| {
-            scope(
-                server,
-                Operation::Generate,
-                "amazon.nova-lite-v1:0",
-                "env:AWS_BEARER_TOKEN_BEDROCK",
-            )
-        })
-        .check(Converse)
+    nova(
+        "AWS_BEARER_TOKEN_BEDROCK",
+        |_| KEY.to_owned(),
+        |_| "env:AWS_BEARER_TOKEN_BEDROCK".to_owned(),
+    )
+    .check(Converse)
 });
 
 #[test]
@@ -262,25 +270,13 @@ fn a_generator_with_a_bearer_key_conforms() {
 }
 
 static AGENT: LazyLock<Report> = LazyLock::new(|| {
-    subject(Operation::Generate, "amazon.nova-lite-v1:0")
-        .media(CHAT)
-        .environment(|server| {
-            [(
-                "AWS_CONTAINER_CREDENTIALS_FULL_URI",
-                format!("{server}/creds"),
-            )]
-        })
-        .scope(|server| {
-            let source = format!("aws-container:{server}/creds");
-            scope(
-                server,
-                Operation::Generate,
-                "amazon.nova-lite-v1:0",
-                &source,
-            )
-        })
-        .secret(SECRET)
-        .check(Converse)
+    nova(
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+        |server| format!("{server}/creds"),
+        |server| format!("aws-container:{server}/creds"),
+    )
+    .secret(SECRET)
+    .check(Converse)
 });
 
 #[test]
