@@ -260,6 +260,31 @@ async fn d12_a_local_stream_gone_silent_ends_by_its_idle_timeout() {
 }
 
 #[tokio::test]
+async fn d12_a_local_model_that_shows_it_works_is_not_silent() {
+    let (open, says, clock) = opens(bounds(), CallOptions::default());
+    let works = || {
+        Ok(StreamEvent::Meta {
+            id: None,
+            model: None,
+        })
+    };
+    says.send(works()).unwrap();
+    says.send(text("first")).unwrap();
+    let mut stream = open.await.unwrap();
+    let first = stream.next().await.unwrap().unwrap();
+    assert_eq!(first, text("first").unwrap(), "nobody is told of the rest");
+    let mut next = Box::pin(stream.next());
+    for _ in 0..5 {
+        assert!(futures::poll!(next.as_mut()).is_pending());
+        clock.advance(Duration::from_millis(900));
+        says.send(works()).unwrap();
+    }
+    assert!(futures::poll!(next.as_mut()).is_pending());
+    says.send(text("call")).unwrap();
+    assert_eq!(next.await.unwrap().unwrap(), text("call").unwrap());
+}
+
+#[tokio::test]
 async fn the_entrys_timeout_covers_a_local_stream_up_to_its_first_item() {
     // Longer than the idle timeout: a model that reads a long prompt is not silent.
     let more = json!({"timeout_ms": 5000, "stream_idle_timeout_ms": 1000});

@@ -307,10 +307,21 @@ pub(crate) struct LocalEvents(Events);
 pub(crate) fn guard_local_stream(events: LocalEvents, call: Call) -> GenerateStream {
     let stream = futures::stream::unfold((events.0, call), |(mut events, call)| async move {
         // An item that is there is there, whatever the time.
-        if let Some(event) = events.ready.pop_front() {
-            return Some((Ok(event), (events, call)));
+        while let Some(event) = events.ready.pop_front() {
+            if !is_sign_of_life(&event) {
+                return Some((Ok(event), (events, call)));
+            }
         }
-        let next = call.within(pin!(async { Ok(events.next().await) })).await;
+        let next = call
+            .within(pin!(async {
+                loop {
+                    match events.next().await {
+                        Some(Ok(event)) if is_sign_of_life(&event) => {}
+                        next => return Ok(next),
+                    }
+                }
+            }))
+            .await;
         match next {
             Ok(None) => None,
             Ok(Some(Ok(event))) => Some((Ok(event), (events, call))),
@@ -322,4 +333,13 @@ pub(crate) fn guard_local_stream(events: LocalEvents, call: Call) -> GenerateStr
     })
     .boxed();
     GenerateStream::new(stream, None)
+}
+
+/// An event that says nothing: as a comment is in an event stream, it shows that somebody works, and nobody is told of it.
+fn is_sign_of_life(event: &StreamEvent) -> bool {
+    let nothing = StreamEvent::Meta {
+        id: None,
+        model: None,
+    };
+    *event == nothing
 }

@@ -3,10 +3,16 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use antfly_framework::provider::{InferenceEngine as _, LocalAnswer, LocalRequest};
 use antfly_framework::testing::ManualClock;
+use antfly_providers::generate::Tool;
+use antfly_providers::in_process::Engine;
 use antfly_providers::{
     CallOptions, Client, Env, GenerateRequest, Generator, Kind, Limiter, StreamEvent, Time,
 };
+
+use futures::StreamExt as _;
+use serde_json::json;
 
 use crate::answers::greedy;
 use crate::tiny::{self, Meta};
@@ -83,6 +89,47 @@ async fn d01_a_callers_own_deadline_ends_a_stream_and_its_run() {
     let answer = generator.generate(of(3)).await.unwrap();
     assert_eq!(answer.text.len(), 3);
     drop(stream);
+}
+
+#[tokio::test]
+async fn d12_a_run_that_holds_a_tool_call_back_is_not_silent() {
+    let call = [
+        r#"{"name": "#,
+        r#""clock", "#,
+        r#""arguments": "#,
+        "{}",
+        "}",
+    ];
+    let parts = [&["<tool_call>"][..], &call, &["</tool_call>"]].concat();
+    let mut file = tiny::saying(&parts, "<|im_end|>");
+    let template = "{% if tools %}{{ tools | tojson }}<tool_call>{% endif %}{% for m in messages %}{{ m['content'] }}\n{% endfor %}";
+    file.set("tokenizer.chat_template", Meta::text(template));
+    let path = file.write("held-back");
+    let mut request = greedy();
+    request.tools = vec![Tool::from_json(&json!({"name": "clock"})).unwrap()];
+
+    let local = Engine::new("/nowhere").open(&entry(&path)).unwrap();
+    let answer = local.run(LocalRequest::Stream(request.clone())).await;
+    let Ok(LocalAnswer::Stream(events)) = answer else {
+        panic!("no stream");
+    };
+    let events: Vec<_> = events.map(Result::unwrap).collect().await;
+    let calls = |e: &&StreamEvent| matches!(e, StreamEvent::ToolCall(_));
+    let first = events.iter().position(|e| calls(&e)).unwrap();
+    // The call's own token shows the call; each one before it, that the model works.
+    assert_eq!(first, parts.len() - 1, "{events:?}");
+
+    // None of this reaches the caller.
+    let mut stream = generator(&path).stream(request).await.unwrap();
+    let mut told = Vec::new();
+    while let Some(event) = stream.next().await {
+        told.push(event.unwrap());
+    }
+    assert_eq!(told.iter().filter(calls).count(), 1);
+    assert!(
+        !told.iter().any(|e| matches!(e, StreamEvent::Meta { .. })),
+        "{told:?}"
+    );
 }
 
 #[tokio::test]

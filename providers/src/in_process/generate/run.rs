@@ -21,6 +21,12 @@ use super::{DEFAULT_OUTPUT_CAP, GenerateModel};
 /// Tokens of a prompt that are read at a time.
 const PROMPT_CHUNK: usize = 128;
 
+/// What is told of a token that shows nothing yet.
+const SIGN_OF_LIFE: StreamEvent = StreamEvent::Meta {
+    id: None,
+    model: None,
+};
+
 /// A model that generates.
 #[derive(Debug)]
 pub(super) struct Generator {
@@ -151,14 +157,18 @@ impl GenerateModel for Generator {
         let mut written = 0;
         let mut reason = FinishReason::Length;
         let mut calls = (!request.tools.is_empty()).then(Calls::default);
-        let mut say = |said: String, calls: &mut Option<Calls>| match calls {
-            Some(calls) => {
-                let mut events = Vec::new();
-                calls.push(&said, &mut events);
-                events.into_iter().for_each(&mut *emit);
+        let mut say = |said: String, calls: &mut Option<Calls>| {
+            let mut events = Vec::new();
+            match calls {
+                Some(calls) => calls.push(&said, &mut events),
+                None if said.is_empty() => {}
+                None => events.push(StreamEvent::Text(said)),
             }
-            None if said.is_empty() => {}
-            None => emit(StreamEvent::Text(said)),
+            // A call is held back until it is whole, which can take longer than a stream may be silent.
+            if events.is_empty() {
+                emit(SIGN_OF_LIFE);
+            }
+            events.into_iter().for_each(&mut *emit);
         };
         while written < most {
             let token = sampler.next(&scores)?;
