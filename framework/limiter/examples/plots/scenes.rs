@@ -154,6 +154,11 @@ fn fail_fast() -> String {
     let ends = run(paced, &calls, &told);
     debug_assert!(ends.iter().any(|e| matches!(e, End::Refused(_))));
     Plot::new(16.0)
-        .panel("30 a minute: a cooldown to second 8 fails at once those whose deadline (from second 1) it outlives", &calls, &ends, &told)
+        .panel(
+            "30 a minute: deadlines (from second 1) that a cooldown outlasts fail at once",
+            &calls,
+            &ends,
+            &told,
+        )
         .finish("Fail-fast: what can't meet its deadline is told so at once")
 }

@@ -6,6 +6,8 @@ use crate::sim::{Call, End};
 
 const LEFT: f64 = 150.0;
 const WIDTH: f64 = 640.0;
+/// The most characters of a title that the drawing is wide enough for.
+const WIDEST_TITLE: usize = 86;
 const ROW: f64 = 16.0;
 const TOP: f64 = 46.0;
 
@@ -38,6 +40,7 @@ impl Plot {
         ends: &[End],
         cooldowns: &[(f64, f64)],
     ) -> Self {
+        assert!(title.len() <= WIDEST_TITLE, "cut at the edge: {title}");
         let top = self.y + TOP;
         let height = calls.len() as f64 * ROW;
         let _ = writeln!(
