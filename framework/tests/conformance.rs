@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)] // A test fails by panicking.
 
 use antfly_framework::provider::Operation;
-use antfly_framework::testing::conformance::sample::{self, Fault, Script};
+use antfly_framework::testing::conformance::sample::{self, Fault, LineScript, Script};
 use antfly_framework::testing::conformance::{KEY, Report, Status, Subject};
 
 const HTTP: bool = false;
@@ -67,6 +67,7 @@ fn an_embedder_that_is_right_passes() {
             "framing.comments",
             "framing.pings",
             "framing.keep_alive",
+            "framing.lines",
             "stream.long",
             "stream.bound",
             "stream.small",
@@ -92,9 +93,23 @@ fn a_generator_that_is_right_passes() {
         "answer.count",
         "answer.index",
         "answer.finite",
+        "framing.lines",
         "bounds.credential",
     ];
     passes(&run(Operation::Generate, HTTP, "tiny"), &skips);
+}
+
+#[test]
+fn lines_of_json_are_checked_and_an_adapter_that_takes_them_for_events_is_found() {
+    let lines = |model| sample::subject(Operation::Generate, HTTP, model);
+    lines("lines").check(LineScript).assert();
+    let report = lines("tiny").only(["framing.lines"]).check(LineScript);
+    let failed: Vec<_> = report.failed().map(|o| o.name).collect();
+    assert_eq!(failed, ["framing.lines"], "{report}");
+    // Of the forms these alone are tried on lines.
+    let report = lines("lines").only(["framing"]).check(LineScript);
+    let ran: Vec<_> = report.passed().map(|o| o.name).collect();
+    assert_eq!(ran, ["framing.lines"], "{report}");
 }
 
 #[test]

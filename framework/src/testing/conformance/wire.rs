@@ -127,7 +127,7 @@ pub struct Stream {
 
 impl Stream {
     /// A stream of any content type (`text/event-stream` is also sent in all forms that event streams have, and
-    /// `application/x-ndjson` with a line that does not end): the frames with text, one a text; those that tell the finish reason; those that mark the
+    /// `application/x-ndjson` in those of lines): the frames with text, one a text; those that tell the finish reason; those that mark the
     /// end (none, where the wire has no mark).
     pub fn new<B: Into<Bytes>>(
         content_type: &'static str,

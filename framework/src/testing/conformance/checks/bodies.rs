@@ -163,3 +163,21 @@ async fn bound(cx: &Context) -> Verdict {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gzip_stores_bytes_in_blocks_between_its_head_and_their_sum() {
+        let head = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
+        let block = [&[1, 5, 0, 0xfa, 0xff][..], b"hello"].concat();
+        let sum = [0x86, 0xa6, 0x10, 0x36, 5, 0, 0, 0];
+        assert_eq!(gzip(b"hello"), [&head[..], &block, &sum].concat());
+        assert_eq!(gzip(&[])[10..15], [1, 0, 0, 0xff, 0xff]);
+        // Two blocks, the last marked so.
+        let long = gzip(&[b'x'; 0x1_0000]);
+        let second = 10 + 5 + 0xffff;
+        assert_eq!((long[10], long[second], long[second + 1]), (0, 1, 1));
+    }
+}

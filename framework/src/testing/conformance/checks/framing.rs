@@ -49,6 +49,11 @@ pub(super) const CHECKS: &[Check] = &[
         "a comment counts as a sign of life for stream_idle_timeout_ms",
         keep_alive
     ),
+    check!(
+        "framing.lines",
+        "lines of JSON may end in CRLF, come with blank ones and several at once, and the last needs no end",
+        lines
+    ),
 ];
 
 /// The events of a stream in order, each as its lines without the blank one that ends it.
@@ -97,18 +102,18 @@ impl Events {
         }
         body + after
     }
+}
 
-    /// A body whole, byte by byte, and cut behind each CR and each LF.
-    fn replies(&self, body: &str) -> Vec<Reply> {
-        let bytes = Bytes::from(body.to_owned());
-        let single = (0..bytes.len()).map(|i| bytes.slice(i..=i)).collect();
-        let mut ways: Vec<Vec<Bytes>> = vec![vec![bytes.clone()], single];
-        for end in [b'\r', b'\n'] {
-            let pieces = bytes.split_inclusive(|byte| *byte == end);
-            ways.push(pieces.map(Bytes::copy_from_slice).collect());
-        }
-        ways.into_iter().map(|w| self.stream.reply(w)).collect()
+/// A body whole, byte by byte, and cut behind each CR and each LF.
+fn replies(stream: &Stream, body: &str) -> Vec<Reply> {
+    let bytes = Bytes::from(body.to_owned());
+    let single = (0..bytes.len()).map(|i| bytes.slice(i..=i)).collect();
+    let mut ways: Vec<Vec<Bytes>> = vec![vec![bytes.clone()], single];
+    for end in [b'\r', b'\n'] {
+        let pieces = bytes.split_inclusive(|byte| *byte == end);
+        ways.push(pieces.map(Bytes::copy_from_slice).collect());
     }
+    ways.into_iter().map(|w| stream.reply(w)).collect()
 }
 
 /// The events of a wire's frame, however it ends its lines.
@@ -125,7 +130,7 @@ fn apart(frame: &Bytes) -> Vec<String> {
 /// Each form, however it is cut, is the whole stream and says `expected`.
 async fn all_say(
     cx: &Context,
-    events: &Events,
+    stream: &Stream,
     expected: &str,
     forms: Vec<(&str, String)>,
 ) -> Verdict {
@@ -133,7 +138,7 @@ async fn all_say(
     for (what, body) in &forms {
         for (cut, reply) in ["whole", "byte by byte", "cut at CR", "cut at LF"]
             .into_iter()
-            .zip(events.replies(body))
+            .zip(replies(stream, body))
         {
             names.push(format!("{what}, {cut}"));
             steps.push(Step::Say(reply));
@@ -165,7 +170,7 @@ async fn line_ends(cx: &Context) -> Verdict {
         ("lines end in CR", ended("\r", "\r")),
         ("lines end now so and now so", mixed),
     ];
-    all_say(cx, &events, &said(), forms).await
+    all_say(cx, &events.stream, &said(), forms).await
 }
 
 async fn separators(cx: &Context) -> Verdict {
@@ -183,7 +188,7 @@ async fn separators(cx: &Context) -> Verdict {
             return skip("the wire's streams don't carry texts as they are");
         }
     }
-    all_say(cx, &events, &texts.concat(), vec![("raw", body)]).await
+    all_say(cx, &events.stream, &texts.concat(), vec![("raw", body)]).await
 }
 
 async fn fields(cx: &Context) -> Verdict {
@@ -208,10 +213,10 @@ async fn fields(cx: &Context) -> Verdict {
         ("unknown fields", unknown),
         ("JSON on a line without a field name", between),
     ];
-    all_say(cx, &events, &said(), forms).await?;
+    all_say(cx, &events.stream, &said(), forms).await?;
     // Nothing but such events is no answer: an error, and no wait.
     let what = "nothing but lines without a field name";
-    let replies = events.replies(&events.each(lost));
+    let replies = replies(&events.stream, &events.each(lost));
     for reply in replies {
         let once = json!({"retry": {"max_attempts": 1}});
         let b = cx.bench(Way::Stream, once, vec![Step::Say(reply)])?;
@@ -241,7 +246,7 @@ async fn comments(cx: &Context) -> Verdict {
         ("comments around events", between),
         ("comments in an event's block", inside),
     ];
-    all_say(cx, &events, &said(), forms).await
+    all_say(cx, &events.stream, &said(), forms).await
 }
 
 async fn pings(cx: &Context) -> Verdict {
@@ -262,7 +267,7 @@ async fn pings(cx: &Context) -> Verdict {
         ("events without data", events.among(&empty, empty[0])),
         ("pings that have data", events.among(&told, "")),
     ];
-    all_say(cx, &events, &said(), forms).await
+    all_say(cx, &events.stream, &said(), forms).await
 }
 
 async fn keep_alive(cx: &Context) -> Verdict {
@@ -310,4 +315,31 @@ async fn keep_alive(cx: &Context) -> Verdict {
     let ended = b.stand_still(work).await?;
     let seen = seen.take();
     good("the stream", &said(), &seen, ended.err().as_ref())
+}
+
+async fn lines(cx: &Context) -> Verdict {
+    // JSON lets these three stand in a text as they are.
+    let texts = ["a\u{2028}b", "\u{2029}c", "\u{85}\u{1f980}"];
+    let Some(stream) = cx.wire()?.stream(&texts) else {
+        return skip("the wire has no streams");
+    };
+    if stream.content_type != "application/x-ndjson" {
+        let own = stream.content_type;
+        return skip(format!("the wire's streams are no lines of JSON: {own}"));
+    }
+    let body = String::from_utf8_lossy(&stream.whole().concat()).into_owned();
+    let lines: Vec<_> = body
+        .split(['\r', '\n'])
+        .filter(|line| !line.trim().is_empty())
+        .collect();
+    let forms = vec![
+        ("lines end in LF", lines.join("\n") + "\n"),
+        ("lines end in CRLF", lines.join("\r\n") + "\r\n"),
+        (
+            "blank lines",
+            format!("\n\r\n{}\n \n", lines.join("\n\n \n")),
+        ),
+        ("the last line without an end", lines.join("\n")),
+    ];
+    all_say(cx, &stream, &texts.concat(), forms).await
 }

@@ -28,7 +28,7 @@ use crate::error::{Error, Kind, Result};
 use crate::generate::{FinishReason, GenerateRequest, Generation};
 use crate::http::Endpoint;
 use crate::provider::{
-    BatchLimits, Codec, Credential, CredentialProvider, Declared, EmbedCodec, Freshness,
+    BatchLimits, Codec, Credential, CredentialProvider, Declared, EmbedCodec, Framing, Freshness,
     GenerateCodec, Head, HttpProvider, Identity, Operation, Plugin, Prepared, Provider,
     RerankCodec, Route, Setup, StreamDecoder, TokenCost, parse_proto_duration,
 };
@@ -36,7 +36,7 @@ use crate::rerank::{Ranked, Ranking, RerankRequest};
 use crate::secret::{CredentialSource, ResolvedSecret};
 
 pub use fault::Fault;
-pub use script::{MEDIA, Script, local_subject, subject};
+pub use script::{LineScript, MEDIA, Script, local_subject, subject};
 
 const OPERATIONS: &[Operation] = &[Operation::Embed, Operation::Generate, Operation::Rerank];
 
@@ -360,6 +360,14 @@ impl GenerateCodec for Sample {
             raw_finish_reason: reason.map(str::to_owned),
             ..Generation::default()
         })
+    }
+
+    /// The model `lines` streams lines of JSON.
+    fn framing(&self) -> Framing {
+        match self.model.as_str() {
+            "lines" => Framing::Lines,
+            _ => Framing::EventStream,
+        }
     }
 
     fn stream_decoder(&self, _: &Head, _: &GenerateRequest) -> Box<dyn StreamDecoder> {

@@ -109,6 +109,32 @@ impl Wire for Script {
     }
 }
 
+/// The same with lines of JSON for streams, which the model `lines` reads.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LineScript;
+
+impl Wire for LineScript {
+    fn generation(&self, text: &str) -> Option<Reply> {
+        Script.generation(text)
+    }
+
+    fn stream(&self, texts: &[&str]) -> Option<Stream> {
+        let line = |value: serde_json::Value| format!("{value}\n");
+        let deltas = texts.iter().map(|t| line(json!({ "text": t })));
+        let finish = line(json!({"finish": "stop"}));
+        Some(Stream::new("application/x-ndjson", deltas, [finish], []))
+    }
+
+    fn output_cap(&self, request: &Received) -> Option<u64> {
+        Script.output_cap(request)
+    }
+
+    fn stream_errors(&self) -> Vec<(Bytes, Kind)> {
+        let error = "{\"error\": {\"message\": \"no\", \"code\": \"full\"}}\n";
+        vec![(Bytes::from(error), Kind::Overloaded)]
+    }
+}
+
 /// The sample with `model`, on the HTTP or the engine route.
 pub fn subject(operation: Operation, by_engine: bool, model: &str) -> Subject {
     let plugin = if by_engine { ENGINE_PLUGIN } else { PLUGIN };
