@@ -35,8 +35,16 @@ impl Panels {
         depth: usize,
         columns: impl ExactSizeIterator<Item = &'a [f32]>,
     ) -> Self {
-        let mut panels = Self::empty(depth, columns.len());
-        let width = panels.width;
+        Self::of_columns_by(Arch::new().dispatch(Width), depth, columns)
+    }
+
+    /// The same in panels of `width` columns.
+    fn of_columns_by<'a>(
+        width: usize,
+        depth: usize,
+        columns: impl ExactSizeIterator<Item = &'a [f32]>,
+    ) -> Self {
+        let mut panels = Self::empty(width, depth, columns.len());
         for (column, numbers) in columns.enumerate() {
             let (panel, at) = (column / width, column % width);
             let panel = &mut panels.numbers[panel * depth * width..(panel + 1) * depth * width];
@@ -52,8 +60,8 @@ impl Panels {
         columns: usize,
         rows: impl ExactSizeIterator<Item = &'a [f32]>,
     ) -> Self {
-        let mut panels = Self::empty(rows.len(), columns);
-        let (depth, width) = (panels.depth, panels.width);
+        let (depth, width) = (rows.len(), Arch::new().dispatch(Width));
+        let mut panels = Self::empty(width, depth, columns);
         for (row, numbers) in rows.enumerate() {
             for (panel, part) in numbers.chunks(width).enumerate() {
                 let at = (panel * depth + row) * width;
@@ -63,8 +71,7 @@ impl Panels {
         panels
     }
 
-    fn empty(depth: usize, columns: usize) -> Self {
-        let width = Arch::new().dispatch(Width);
+    fn empty(width: usize, depth: usize, columns: usize) -> Self {
         Panels {
             depth,
             columns,

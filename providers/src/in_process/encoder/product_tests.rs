@@ -59,6 +59,50 @@ fn products_of_every_shape_are_right() {
     }
 }
 
+/// One product on the vectors of `simd`, whatever this machine's widest are.
+fn on<S: Simd>(simd: S, left: &[f32], right: &[f32], depth: usize) -> Vec<f32> {
+    let panels = Panels::of_columns_by(2 * S::F32_LANES, depth, right.chunks_exact(depth));
+    let columns = panels.columns;
+    let mut out = vec![0.0; left.len() / depth * columns];
+    let mut rows: Vec<&mut [f32]> = out.chunks_exact_mut(columns).collect();
+    simd.vectorize(Strip {
+        left: Left {
+            numbers: left,
+            stride: depth,
+            depth,
+        },
+        depth,
+        panels: &panels.numbers,
+        bias: None,
+        activation: Activation::Identity,
+        out: &mut rows,
+    });
+    out
+}
+
+#[test]
+fn products_are_right_on_the_vectors_of_every_machine() {
+    for (count, columns) in [(1, 1), (7, 33), (25, 100), (97, 64)] {
+        let depth = 70;
+        let left = numbers(20, count * depth);
+        let right = numbers(21, columns * depth);
+        let exact = exact(&left, &right, depth);
+        close(&on(pulp::Scalar, &left, &right, depth), &exact, "plain");
+        #[cfg(target_arch = "x86_64")]
+        {
+            let v3 = pulp::x86::V3::try_new().map(|v3| on(v3, &left, &right, depth));
+            let v4 = pulp::x86::V4::try_new().map(|v4| on(v4, &left, &right, depth));
+            for found in v3.iter().chain(&v4) {
+                close(found, &exact, "vectors");
+            }
+            // Both add and multiply in one step, in the same order.
+            if let (Some(v3), Some(v4)) = (v3, v4) {
+                assert_eq!(v3, v4);
+            }
+        }
+    }
+}
+
 #[test]
 fn a_row_is_the_same_number_for_number_whatever_comes_with_it() {
     let (count, depth, columns) = (150, 200, 300);
