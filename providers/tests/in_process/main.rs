@@ -4,10 +4,11 @@
 //! family of models and every classification head, against the same implementation on seeded random weights. `modules`: what stands
 //! beside a model, done as sentence-transformers does it or refused. `entry`: what is
 //! refused, and where. `running`: the queue, the deadline, cancellation and loading, seen from outside. `linkage`: what a build
-//! without the feature is free of. `conformance`: the kit's checks of the local route.
+//! without the feature is free of. `answers`: what comes back, and how much of it. `conformance`: the kit's checks of the local route.
 
 #![allow(clippy::unwrap_used)]
 
+mod answers;
 mod conformance;
 mod entry;
 mod fetched;
