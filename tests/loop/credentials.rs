@@ -275,3 +275,117 @@ async fn a_hidden_source_that_is_never_ready_in_one_poll_is_not_asked_for_ever()
     call.await.unwrap().unwrap();
     assert_eq!(world.log(), ["load", "load", "send 1"]);
 }
+
+#[tokio::test]
+async fn a_source_that_panics_is_an_error_for_all_who_wait_and_the_next_call_asks_again() {
+    let (client, entry, world, clock) = fake("panics", Operation::Embed, json!({}));
+    let gate = Gate::new();
+    *world.gate.lock().unwrap() = Some(gate.clone());
+    *world.panics.lock().unwrap() = true;
+    let embedder = client.embedder(&entry).unwrap();
+    let mut calls: Vec<_> = (0..3).map(|_| Box::pin(embedder.embed(texts()))).collect();
+    for call in &mut calls {
+        assert!(futures::poll!(call.as_mut()).is_pending());
+    }
+    gate.open();
+    for done in drive(&clock, futures::future::join_all(calls)).await {
+        let e = done.unwrap_err();
+        assert_eq!(e.kind(), Kind::Auth);
+        assert!(e.message().contains("broke off"), "{e}");
+    }
+    assert_eq!(world.log(), ["load", "load dropped"]);
+    *world.panics.lock().unwrap() = false;
+    drive(&clock, embedder.embed(texts())).await.unwrap();
+    let scope = embedder.scope_snapshot();
+    assert_eq!((scope.active, scope.queued), (0, 0));
+}
+
+#[tokio::test]
+async fn a_credential_that_expires_before_a_waiters_turn_is_loaded_again_for_it() {
+    let (client, entry, world, clock) = fake("between", Operation::Embed, json!({}));
+    let gate = Gate::new();
+    *world.gate.lock().unwrap() = Some(gate.clone());
+    *world.good_for.lock().unwrap() = Some(Duration::from_secs(5));
+    let embedder = client.embedder(&entry).unwrap();
+    let mut first = Box::pin(embedder.embed(texts()));
+    let mut late = Box::pin(embedder.embed(texts()));
+    assert!(futures::poll!(first.as_mut()).is_pending());
+    assert!(futures::poll!(late.as_mut()).is_pending());
+    gate.open();
+    drive(&clock, first).await.unwrap();
+    // Its task comes to its turn only now.
+    clock.advance(Duration::from_secs(5));
+    drive(&clock, late).await.unwrap();
+    assert_eq!(world.log(), ["load", "send 1", "load", "send 1"]);
+    // What has expired when it comes is the source's fault, and told as such.
+    *world.good_for.lock().unwrap() = Some(Duration::ZERO);
+    clock.advance(Duration::from_secs(5));
+    let e = drive(&clock, embedder.embed(texts())).await.unwrap_err();
+    assert_eq!(e.kind(), Kind::Auth);
+    assert!(e.message().contains("already expired"), "{e}");
+    assert_eq!(world.log().iter().filter(|l| *l == "load").count(), 3);
+}
+
+/// Numbers without a pattern, below `most`.
+fn below(state: &mut u64, most: usize) -> usize {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    (*state >> 16) as usize % most
+}
+
+#[tokio::test]
+async fn a_hundred_waiters_of_one_load_may_leave_in_any_order() {
+    for seed in 1..=60 {
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed);
+        // Those who wait for the first credential, and those whose good one was refused.
+        let refused = seed % 2 == 0;
+        let name = format!("hundred {seed}");
+        let (client, entry, world, clock) = fake(&name, Operation::Embed, json!({}));
+        let embedder = client.embedder(&entry).unwrap();
+        if refused {
+            drive(&clock, embedder.embed(texts())).await.unwrap();
+            (0..100).for_each(|_| world.answer(Answer::Expired));
+        }
+        let gate = Gate::new();
+        *world.gate.lock().unwrap() = Some(gate.clone());
+        world.log.lock().unwrap().clear();
+        let mut calls: Vec<_> = (0..100)
+            .map(|_| Box::pin(embedder.embed(texts())))
+            .collect();
+        for call in &mut calls {
+            assert!(futures::poll!(call.as_mut()).is_pending());
+        }
+        let load = if refused { "load!" } else { "load" };
+        let loads = || -> Vec<String> {
+            let log = world.log().into_iter();
+            log.filter(|l| l.starts_with("load")).collect()
+        };
+        assert_eq!(loads(), [load], "{name}");
+        let stay = [0, 1, below(&mut state, 100)][below(&mut state, 3)];
+        while calls.len() > stay {
+            let leaver = below(&mut state, calls.len());
+            drop(calls.swap_remove(leaver));
+            if !calls.is_empty() {
+                let other = below(&mut state, calls.len());
+                assert!(futures::poll!(calls[other].as_mut()).is_pending());
+                clock.advance(Duration::from_millis(1));
+            }
+        }
+        match stay {
+            0 => assert_eq!(loads(), [load, "load dropped"], "{name}"),
+            _ => assert_eq!(loads(), [load], "{name}"),
+        }
+        gate.open();
+        for done in drive(&clock, futures::future::join_all(calls)).await {
+            done.unwrap();
+        }
+        drive(&clock, embedder.embed(texts())).await.unwrap();
+        let begun = loads().iter().filter(|l| *l != "load dropped").count();
+        // A good one that was refused is still kept when nobody waits for another.
+        let anew = usize::from(stay == 0 && !refused);
+        assert_eq!(begun, 1 + anew, "{name}");
+        let scope = embedder.scope_snapshot();
+        assert_eq!((scope.active, scope.queued), (0, 0), "{name}");
+    }
+}

@@ -44,6 +44,8 @@ pub(crate) struct World {
     /// A load waits here, if there is a gate.
     pub(crate) gate: Mutex<Option<Gate>>,
     pub(crate) hidden: Mutex<bool>,
+    /// A load panics at its end.
+    pub(crate) panics: Mutex<bool>,
     /// A load is never ready in one poll.
     pub(crate) lazy: Mutex<bool>,
 }
@@ -127,6 +129,8 @@ impl CredentialProvider for Fake {
         if let Some(gate) = gate {
             gate.passed().await;
         }
+        let panics = *self.world.panics.lock().unwrap();
+        assert!(!panics, "a source that breaks off");
         let now = self
             .world
             .time

@@ -4,6 +4,7 @@
 //! behind that nobody drives, and so nobody can join it. One that has been under way for long is not joined either: who is in it
 //! waits on, whoever comes has one begun anew.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -109,6 +110,23 @@ impl CredentialCell {
     }
 
     async fn obtain(&self, refused: Option<u64>) -> Result<Loaded> {
+        let loaded = self.once(refused).await?;
+        if self.is_good(&loaded) {
+            return Ok(loaded);
+        }
+        // Good when it came, and not any more when this caller's turn was: another is loaded, once.
+        let loaded = self.once(refused).await?;
+        match self.is_good(&loaded) {
+            true => Ok(loaded),
+            false => Err(expired()),
+        }
+    }
+
+    fn is_good(&self, loaded: &Loaded) -> bool {
+        loaded.not_after.is_none_or(|until| self.time.now() < until)
+    }
+
+    async fn once(&self, refused: Option<u64>) -> Result<Loaded> {
         let now = self.time.now();
         let (number, load) = {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -159,16 +177,7 @@ impl CredentialCell {
             }
         }
         drop(state);
-        let loaded = result.map_err(|e| e.duplicate().with_source(SharedCause(e)))?;
-        if let Some(until) = loaded.not_after
-            && self.time.now() >= until
-        {
-            return Err(Error::new(
-                Kind::Auth,
-                "the credential source answered a credential that has already expired",
-            ));
-        }
-        Ok(loaded)
+        result.map_err(|e| e.duplicate().with_source(SharedCause(e)))
     }
 
     fn load(&self, number: u64, freshness: Freshness) -> Load {
@@ -186,12 +195,18 @@ impl CredentialCell {
                     });
                 }
             };
-            let credential = source.credential(freshness).await.map_err(Arc::new)?;
+            // A panic would be told to the one who polls, and to the others never: they would wait for a load that nobody drives.
+            let asked = AssertUnwindSafe(async move { source.credential(freshness).await });
+            let asked = asked.catch_unwind().await.unwrap_or_else(|_| Err(broke()));
+            let credential = asked.map_err(Arc::new)?;
             let not_after = match credential.validity() {
                 Validity::Until(at) => Some(at),
                 Validity::UntilWall(at) => Some(on_clock(&time, at)),
                 Validity::EachAttempt | Validity::Hidden => None,
             };
+            if not_after.is_some_and(|until| time.now() >= until) {
+                return Err(Arc::new(expired()));
+            }
             Ok(Loaded {
                 credential,
                 not_after,
@@ -201,6 +216,20 @@ impl CredentialCell {
         .boxed()
         .shared()
     }
+}
+
+fn expired() -> Error {
+    Error::new(
+        Kind::Auth,
+        "the credential source answered a credential that has already expired",
+    )
+}
+
+fn broke() -> Error {
+    Error::new(
+        Kind::Auth,
+        "the credential source broke off; this is a fault of the provider's adapter",
+    )
 }
 
 /// A wall-clock time on the client's clock, read once when the credential arrives.
