@@ -92,6 +92,33 @@ async fn f07_a_wait_of_exactly_the_deadline_fits() {
 }
 
 #[tokio::test]
+async fn an_engines_stream_that_breaks_after_its_finish_reason_is_whole() {
+    let (client, entry, world, clock) = fake("whole", Operation::Generate, json!({}));
+    let broken = || Err(Error::new(Kind::StreamInterrupted, "the connection broke"));
+    let throttled = || Err(Error::new(Kind::RateLimited, "throttlingException"));
+    world.answer(Answer::Stream(vec![text("a"), finish(), broken()]));
+    world.answer(Answer::Stream(vec![text("a"), broken()]));
+    world.answer(Answer::Stream(vec![text("a"), finish(), throttled()]));
+    let generator = client.generator(&entry).unwrap();
+    let mut ends = Vec::new();
+    for _ in 0..3 {
+        let mut stream = drive(&clock, generator.stream(GenerateRequest::prompt("p")))
+            .await
+            .unwrap();
+        let mut failed = None;
+        while let Some(event) = drive(&clock, stream.next()).await {
+            failed = event.err().map(|e| e.kind());
+        }
+        ends.push(failed);
+        assert_eq!(generator.scope_snapshot().active, 0);
+    }
+    // What the provider says itself is told, whenever it comes.
+    assert_eq!(ends[0], None);
+    assert_eq!(ends[1], Some(Kind::StreamInterrupted));
+    assert_eq!(ends[2], Some(Kind::RateLimited));
+}
+
+#[tokio::test]
 async fn a_stream_holds_its_permit_until_the_end_has_been_polled() {
     let (client, entry, world, clock) = fake("stream", Operation::Generate, json!({}));
     world.answer(Answer::Stream(vec![text("a"), text("b"), finish()]));

@@ -95,6 +95,28 @@ async fn b03_nothing_after_the_end_mark_makes_an_error() {
 }
 
 #[tokio::test]
+async fn b03_what_the_answer_cost_is_kept_when_the_stream_breaks_right_behind_it() {
+    // All of the event but the empty line that ends it.
+    let cost = r#"data: {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 5, "total_tokens": 8}}"#;
+    let told = |end: &str| {
+        Reply::sse([says("one"), finish("stop")])
+            .chunk(format!("{cost}{end}"))
+            .then_abandon()
+    };
+    let server = Server::start([told("\n\n"), told("\n"), told("")]);
+    let generator = generator(&client(), &server, json!({}));
+    for number in 0..3 {
+        let (events, error) = soon(read(&generator)).await;
+        assert!(error.is_none(), "{number}: {error:?}");
+        let usage = events.iter().find_map(|e| match e {
+            StreamEvent::Usage(usage) => usage.total_tokens,
+            _ => None,
+        });
+        assert_eq!(usage, Some(8), "{number}: {events:?}");
+    }
+}
+
+#[tokio::test]
 async fn b03_what_breaks_or_stops_after_the_finish_reason_takes_nothing_away() {
     let finished = || Reply::sse([says("one"), finish("stop")]);
     let replies = [

@@ -65,6 +65,7 @@ impl EngineEvents {
     async fn more(&mut self, ready: &mut VecDeque<StreamEvent>) -> Result<bool> {
         let until = self.time.now().saturating_add(self.idle);
         match self.time.timeout_at(until, self.events.next()).await {
+            Ok(Some(Err(e))) if self.finished && e.kind() == Kind::StreamInterrupted => Ok(false),
             Ok(Some(event)) => {
                 let event = event?;
                 self.finished |= is_finish(&event);
@@ -157,12 +158,10 @@ impl HttpEvents {
         };
         // Armed only while the provider is waited for: a slow consumer is not the provider's silence.
         let until = self.time.now().saturating_add(self.idle);
-        let chunk = match self.time.timeout_at(until, body.chunk()).await {
-            Ok(Ok(chunk)) => chunk,
-            Ok(Err(_)) | Err(_) if self.finished => {
-                self.body = None;
-                return Ok(false);
-            }
+        let (chunk, cut) = match self.time.timeout_at(until, body.chunk()).await {
+            Ok(Ok(chunk)) => (chunk, false),
+            // What came before it, and was not yet read as an event, still counts: it may be what the answer cost.
+            Ok(Err(_)) | Err(_) if self.finished => (None, true),
             Ok(Err(broken)) => {
                 return Err(Error::new(
                     Kind::StreamInterrupted,
@@ -208,8 +207,8 @@ impl HttpEvents {
             self.body = None;
         }
         match failed {
-            Some(e) => Err(e),
-            None => Ok(!ended),
+            Some(e) if !cut => Err(e),
+            _ => Ok(!ended),
         }
     }
 }
