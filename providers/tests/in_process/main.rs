@@ -4,7 +4,8 @@
 //! family of models and every classification head, against the same implementation on seeded random weights. `modules`: what stands
 //! beside a model, done as sentence-transformers does it or refused. `entry`: what is
 //! refused, and where. `running`: the queue, the deadline, cancellation and loading, seen from outside. `linkage`: what a build
-//! without the feature is free of. `answers`: what comes back, and how much of it. `conformance`: the kit's checks of the local route.
+//! without the feature is free of. `answers`: what comes back, and how much of it. `lying`: folders whose files lie, and odd texts.
+//! `conformance`: the kit's checks of the local route.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,6 +14,7 @@ mod conformance;
 mod entry;
 mod fetched;
 mod linkage;
+mod lying;
 mod models;
 mod modules;
 mod running;

@@ -155,3 +155,7 @@ impl Sequence<'_> {
         values.multiply_into(scores, out);
     }
 }
+
+#[cfg(test)]
+#[path = "attention_tests.rs"]
+mod tests;

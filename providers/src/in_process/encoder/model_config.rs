@@ -144,11 +144,17 @@ impl Raw {
                 "hidden_size {hidden} is not a multiple of num_attention_heads {heads}"
             ));
         }
+        if family == Family::Modern && !(hidden / heads).is_multiple_of(2) {
+            return Err(format!(
+                "num_attention_heads {heads} makes heads of {} numbers; they turn in pairs, an even number is allowed",
+                hidden / heads
+            ));
+        }
         let layers = count("num_hidden_layers", self.num_hidden_layers)?;
         let positions = count("max_position_embeddings", self.max_position_embeddings)?;
         // These two began to count after the padding token's id.
         let first_position = match family {
-            Family::Roberta | Family::MpNet => self.pad_token_id.unwrap_or(1) + 1,
+            Family::Roberta | Family::MpNet => self.pad_token_id.unwrap_or(1).saturating_add(1),
             _ => 0,
         };
         if first_position >= positions {
@@ -183,11 +189,16 @@ impl Raw {
             vocabulary: count("vocab_size", self.vocab_size)?,
             positions,
             first_position,
-            types: self.type_vocab_size.unwrap_or(2).min(MOST),
+            types: count("type_vocab_size", self.type_vocab_size.or(Some(2)))?,
             distance_buckets: match self.relative_attention_num_buckets {
                 None => 32,
-                Some(n) if n >= 4 && n.is_multiple_of(2) && n <= MOST => n,
-                Some(n) => return Err(format!("relative_attention_num_buckets is {n}")),
+                // With more, near distances alone would reach the farthest there is, and nothing is left for the logarithm.
+                Some(n) if n.is_multiple_of(2) && (4..512).contains(&n) => n,
+                Some(n) => {
+                    return Err(format!(
+                        "relative_attention_num_buckets is {n}; an even number from 4 to 510 is allowed"
+                    ));
+                }
             },
             modern: self.modern(layers)?,
             score: self.score(classifies)?,

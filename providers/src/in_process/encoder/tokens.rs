@@ -1,5 +1,7 @@
 //! Texts to tokens, cut to the model's own maximum.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use antfly_framework::{Error, Kind, Result};
 use tokenizers::utils::truncation::{
     TruncationDirection, TruncationParams, TruncationStrategy, truncate_encodings,
@@ -66,6 +68,14 @@ pub(super) struct Texts {
 
 impl Texts {
     pub(super) fn load(folder: &Folder<'_>, longest: usize, lower_case: bool) -> Result<Self> {
+        // Parts that do not fit each other are panics there, the first time they meet.
+        catch_unwind(AssertUnwindSafe(|| {
+            Self::try_load(folder, longest, lower_case)
+        }))
+        .unwrap_or_else(|_| Err(folder.bad(TOKENIZER, "its parts do not fit each other")))
+    }
+
+    fn try_load(folder: &Folder<'_>, longest: usize, lower_case: bool) -> Result<Self> {
         let mut tokenizer = Tokenizer::from_bytes(folder.bytes(TOKENIZER)?)
             .map_err(|e| folder.bad(TOKENIZER, e))?;
         // The file may carry whatever its last user set; the model's own maximum counts.
@@ -84,6 +94,9 @@ impl Texts {
                 format!("the model's maximum of {longest} tokens leaves no room for a text"),
             ));
         }
+        // Alone and as a pair, a text meets all parts; whether there is a token for it does not matter.
+        drop(texts.text("a", Cut::End));
+        drop(texts.pair("a", "a"));
         Ok(texts)
     }
 
@@ -142,7 +155,12 @@ impl Texts {
             stride: 0,
             direction,
         };
-        truncate_encodings(first, second, &params).map_err(failed)
+        let (mut first, mut second) = truncate_encodings(first, second, &params).map_err(failed)?;
+        // What was cut off comes along in pieces, and what ends a sequence would join each of one text with each of the other.
+        for text in [Some(&mut first), second.as_mut()].into_iter().flatten() {
+            drop(text.take_overflowing());
+        }
+        Ok((first, second))
     }
 
     fn finish(&self, first: Encoding, second: Option<Encoding>) -> Result<Tokens> {

@@ -42,3 +42,19 @@ fn texts_become_the_unigrams_that_tokenizers_makes() {
     drop(std::fs::remove_dir_all(&path));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+#[test]
+fn what_is_cut_off_is_not_carried_along() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = folder.join("tests/in_process/tiny/bert-classifier");
+    let made = Texts::load(&Folder::new(&folder), 10, false).unwrap();
+    let long = || made.encode(&"the ".repeat(200)).unwrap();
+    for cut in [Cut::End, Cut::Start] {
+        let (alone, _) = made.cut(long(), None, cut).unwrap();
+        assert!(alone.len() < 10 && alone.get_overflowing().is_empty());
+        let (first, second) = made.cut(long(), Some(long()), cut).unwrap();
+        let second = second.unwrap();
+        assert!(first.len() + second.len() < 10);
+        assert!(first.get_overflowing().is_empty() && second.get_overflowing().is_empty());
+    }
+}
