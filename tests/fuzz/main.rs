@@ -8,6 +8,10 @@
 #![forbid(unsafe_code)]
 #![allow(missing_docs)]
 
+#[path = "../../providers/tests/bedrock/frames.rs"]
+#[allow(dead_code)]
+mod aws_frames;
+mod frames;
 mod mutate;
 mod run;
 mod targets;
@@ -52,6 +56,11 @@ fn no_answer_breaks_a_decoder_of_rankings() {
 #[test]
 fn no_stream_breaks_a_decoder_and_no_split_changes_it() {
     run::target(&targets::STREAM);
+}
+
+#[test]
+fn no_frames_break_a_stream_through_the_aws_sdk() {
+    run::target(&frames::FRAMES);
 }
 
 #[test]

@@ -208,7 +208,7 @@ pub const CONFIG: Target = Target {
     },
 };
 
-fn bounded(error: &Error) {
+pub(crate) fn bounded(error: &Error) {
     let shown = error.to_string();
     assert!(
         shown.len() < LONGEST_ERROR,
@@ -403,7 +403,7 @@ pub const STREAM: Target = Target {
     check: |data| {
         let request = GenerateRequest::prompt("hi");
         each(&GENERATORS, |name, codec| {
-            // An engine cuts and decodes its own streams; its adapters have fuzz tests of their own.
+            // An engine cuts and decodes its own streams: `frames.rs` feeds Bedrock's.
             let Some(codec) = codec.generate() else {
                 return;
             };

@@ -28,27 +28,31 @@ impl FrameBound {
         }
     }
 
-    /// More bytes of the stream.
+    /// More bytes of the stream. Of bytes with a frame that is refused it gives how many come before that frame, and why.
     ///
     /// # Errors
-    /// `invalid_response` when a frame announces more than the bound, or less than a frame has.
-    pub(super) fn push(&mut self, mut bytes: &[u8]) -> Result<()> {
-        while !bytes.is_empty() {
+    /// `invalid_response` when a frame announces more than the bound, `stream_interrupted` when less than a frame has.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> std::result::Result<(), (usize, Error)> {
+        let mut rest = bytes;
+        // Where the frame at hand began.
+        let mut began = 0;
+        while !rest.is_empty() {
             if self.left > 0 {
-                let step = self.left.min(bytes.len());
+                let step = self.left.min(rest.len());
                 self.left -= step;
-                bytes = bytes.get(step..).unwrap_or_default();
+                rest = rest.get(step..).unwrap_or_default();
+                began = bytes.len() - rest.len();
                 continue;
             }
-            let (first, rest) = bytes.split_at(1);
+            let (first, later) = rest.split_at(1);
             if let (Some(place), Some(byte)) = (self.length.get_mut(self.seen), first.first()) {
                 *place = *byte;
             }
             self.seen += 1;
-            bytes = rest;
+            rest = later;
             if self.seen == LENGTH_BYTES {
                 let whole = usize::try_from(u32::from_be_bytes(self.length)).unwrap_or(usize::MAX);
-                self.begin(whole)?;
+                self.begin(whole).map_err(|refused| (began, refused))?;
             }
         }
         Ok(())
@@ -96,8 +100,22 @@ mod tests {
             }
             let mut bound = FrameBound::new(99);
             let failed = stream.chunks(cut).find_map(|chunk| bound.push(chunk).err());
-            assert!(failed.unwrap().message().contains("max_event_bytes"));
+            assert!(failed.unwrap().1.message().contains("max_event_bytes"));
         }
+    }
+
+    #[test]
+    fn what_comes_before_a_frame_that_is_refused_is_good() {
+        let stream = [frame(16), frame(32), frame(100)].concat();
+        let (good, _) = FrameBound::new(64).push(&stream).unwrap_err();
+        assert_eq!(good, 48);
+        let mut bound = FrameBound::new(64);
+        bound.push(&stream[..40]).unwrap();
+        assert_eq!(bound.push(&stream[40..]).unwrap_err().0, 8);
+        let mut bound = FrameBound::new(64);
+        bound.push(&stream[..50]).unwrap();
+        // The frame began in an earlier piece.
+        assert_eq!(bound.push(&stream[50..]).unwrap_err().0, 0);
     }
 
     #[test]
@@ -111,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_length_that_no_frame_has_is_a_broken_stream() {
-        let e = FrameBound::new(64).push(&[0, 0, 0, 15]).unwrap_err();
-        assert_eq!(e.kind(), Kind::StreamInterrupted);
+        let (good, e) = FrameBound::new(64).push(&[0, 0, 0, 15]).unwrap_err();
+        assert_eq!((good, e.kind()), (0, Kind::StreamInterrupted));
     }
 }

@@ -163,6 +163,7 @@ async fn arrived(
         let watched = Watched {
             body: ByteStream::new(body),
             frames: FrameBound::new(bounds.event),
+            refused: None,
             seen: Arc::clone(seen),
             _attempt: attempt,
         };
@@ -272,8 +273,19 @@ fn no_answer(error: &ConnectorError) -> Error {
 struct Watched {
     body: ByteStream,
     frames: FrameBound,
+    /// Why the next bytes are refused: what came before them goes on first.
+    refused: Option<Error>,
     seen: Arc<Mutex<Seen>>,
     _attempt: Attempt,
+}
+
+impl Watched {
+    /// Keeps the error for the stream's reader; the SDK is told in words.
+    fn fail(&self, failure: Error) -> aws_smithy_runtime_api::box_error::BoxError {
+        let text = failure.message().to_owned();
+        lock(&self.seen).failure = Some(failure);
+        text.into()
+    }
 }
 
 impl http_body::Body for Watched {
@@ -285,6 +297,9 @@ impl http_body::Body for Watched {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<http_body::Frame<Bytes>, Self::Error>>> {
         let this = &mut *self;
+        if let Some(refused) = this.refused.take() {
+            return Poll::Ready(Some(Err(this.fail(refused))));
+        }
         let next = std::task::ready!(Pin::new(&mut this.body).poll_next(cx));
         Poll::Ready(match next {
             None => None,
@@ -297,10 +312,10 @@ impl http_body::Body for Watched {
             }
             Some(Ok(chunk)) => match this.frames.push(&chunk) {
                 Ok(()) => Some(Ok(http_body::Frame::data(chunk))),
-                Err(failure) => {
-                    let text = failure.message().to_owned();
-                    lock(&this.seen).failure = Some(failure);
-                    Some(Err(text.into()))
+                Err((0, refused)) => Some(Err(this.fail(refused))),
+                Err((good, refused)) => {
+                    this.refused = Some(refused);
+                    Some(Ok(http_body::Frame::data(chunk.slice(..good))))
                 }
             },
         })

@@ -250,16 +250,20 @@ async fn b15_a_throttling_frame_with_a_hint_at_its_head_cools_the_scope_for_ever
 async fn d05_an_event_beyond_its_bound_is_an_error_and_many_small_ones_are_not() {
     let client = client(keys());
     let bound = json!({"max_event_bytes": 1000, "model": "amazon.nova-lite-v1:0"});
-    let server = Server::start([reply([text("a"), text(&"x".repeat(2000))])]);
-    let stream = generator(&client, &server, bound.clone())
-        .stream(ask())
-        .await
-        .unwrap();
-    assert_eq!(
-        read(stream).await,
-        ("a".to_owned(), Err(Kind::InvalidResponse))
-    );
-    server.wait_for_disconnect().await;
+    let large = [text("a"), text(&"x".repeat(2000))];
+    // What comes before it is given, in pieces of its own and in the same.
+    for frames in [large.to_vec(), vec![large.concat()]] {
+        let server = Server::start([reply(frames)]);
+        let stream = generator(&client, &server, bound.clone())
+            .stream(ask())
+            .await
+            .unwrap();
+        assert_eq!(
+            read(stream).await,
+            ("a".to_owned(), Err(Kind::InvalidResponse))
+        );
+        server.wait_for_disconnect().await;
+    }
     let many = (0..100)
         .map(|_| text(&"y".repeat(500)))
         .chain([stop("end_turn"), usage(1, 1)]);
@@ -463,4 +467,23 @@ async fn d09_a_stream_in_an_encoding_that_was_not_asked_for_is_an_error() {
     assert!(error.message().contains("gzip"), "{error}");
     assert_eq!(server.requests().len(), 1);
     assert_eq!(generator.scope_snapshot().active, 0);
+}
+
+#[test]
+fn the_sdks_own_decoder_reads_these_frames_and_refuses_a_changed_one() {
+    use aws_smithy_eventstream::frame::{read_message_from, write_message_to};
+    let bytes = event("contentBlockDelta", json!({"a": 1}));
+    let message = read_message_from(bytes.as_slice()).unwrap();
+    assert_eq!(
+        message.headers()[1].value().as_string().unwrap().as_str(),
+        "contentBlockDelta"
+    );
+    assert_eq!(message.payload().as_ref(), br#"{"a":1}"#);
+    let mut again = Vec::new();
+    write_message_to(&message, &mut again).unwrap();
+    assert_eq!(again, bytes);
+    let mut changed = bytes;
+    let last = changed.len() - 6;
+    changed[last] ^= 1;
+    assert!(read_message_from(changed.as_slice()).is_err());
 }
