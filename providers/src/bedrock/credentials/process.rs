@@ -72,7 +72,7 @@ fn parse(printed: &[u8]) -> Option<Credentials> {
             .map(|(_, value)| value)
             .filter(|value| !value.is_null())
     };
-    let text = |name: &str| get(name).and_then(Value::as_str);
+    let text = |name: &str| get(name).and_then(Value::as_str).filter(|t| !t.is_empty());
     if get("Version").and_then(Value::as_u64) != Some(1) {
         return None;
     }
@@ -114,6 +114,8 @@ mod tests {
             r#"{"AccessKeyId": "a", "SecretAccessKey": "b"}"#,
             r#"{"Version": 2, "AccessKeyId": "a", "SecretAccessKey": "b"}"#,
             r#"{"Version": 1, "AccessKeyId": "a"}"#,
+            r#"{"Version": 1, "AccessKeyId": "", "SecretAccessKey": "b"}"#,
+            r#"{"Version": 1, "AccessKeyId": "a", "SecretAccessKey": ""}"#,
             r#"{"Version": 1, "AccessKeyId": "a", "SecretAccessKey": "b", "Expiration": "soon"}"#,
             r#"{"Version": 1, "AccessKeyId": "a", "SecretAccessKey": "b", "Expiration": 7}"#,
         ] {
