@@ -35,8 +35,23 @@ pub(super) fn unknown(path: &str, key: &str, known: &[&str]) -> Error {
     )
 }
 
-/// A value as errors show it: short.
+/// Whether a value holds a text, which may be a key in the wrong place.
+fn holds_text(value: &Value) -> bool {
+    match value {
+        Value::String(_) => true,
+        Value::Array(items) => items.iter().any(holds_text),
+        Value::Object(fields) => !fields.is_empty(),
+        _ => false,
+    }
+}
+
+/// A value as errors show it: short, and without the texts in a list or an object.
 pub(super) fn shown(value: &Value) -> String {
+    match value {
+        Value::Array(_) if holds_text(value) => return "a list".to_owned(),
+        Value::Object(_) if holds_text(value) => return "an object".to_owned(),
+        _ => {}
+    }
     let mut text = value.to_string();
     if text.len() > 60 {
         let cut = (0..=57)
@@ -47,6 +62,14 @@ pub(super) fn shown(value: &Value) -> String {
         text.push_str("...");
     }
     text
+}
+
+/// What is wrong with a value where an object belongs. A text there may be a key: `"secrets": "sk-..."`.
+fn no_object(value: &Value) -> String {
+    match value {
+        Value::String(_) => "a text is not allowed; an object is".to_owned(),
+        other => format!("{} is not allowed; an object is", shown(other)),
+    }
 }
 
 /// An object being read.
@@ -65,7 +88,7 @@ impl<'a> Fields<'a> {
                 } else {
                     path
                 },
-                format!("{} is not allowed; an object is", shown(other)),
+                no_object(other),
             )),
         }
     }
@@ -141,7 +164,11 @@ impl<'a> Fields<'a> {
     }
 
     pub(super) fn object(&self, key: &str) -> Result<Option<&'a Map<String, Value>>> {
-        self.read(key, "an object", Value::as_object)
+        match self.get(key) {
+            None => Ok(None),
+            Some(Value::Object(map)) => Ok(Some(map)),
+            Some(other) => Err(Error::config(join(self.path, key), no_object(other))),
+        }
     }
 
     pub(super) fn choice<T: Copy>(&self, key: &str, choices: &[(&str, T)]) -> Result<Option<T>> {

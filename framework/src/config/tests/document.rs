@@ -63,7 +63,7 @@ fn the_name_of_a_schema_is_a_text_and_changes_nothing() {
     assert_eq!(format!("{document:?}"), format!("{plain:?}"));
     let message = refused(Document::parse(r#"{"$schema": ["x"], "embedders": {}}"#));
     assert!(
-        message.starts_with(r#"$schema: ["x"] is not allowed; a text is"#),
+        message.starts_with("$schema: a list is not allowed; a text is"),
         "{message}"
     );
     for inside in [

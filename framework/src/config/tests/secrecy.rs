@@ -1,7 +1,7 @@
 use serde_json::json;
 
-use super::embedder;
-use crate::config::Env;
+use super::{embedder, refused};
+use crate::config::{Document, Env};
 
 const SENTINEL: &str = "sentinel-5f1c";
 
@@ -27,4 +27,22 @@ fn no_secret_is_in_any_debug() {
     assert!(
         format!("{:?}", Env::from_pairs([("OPENAI_API_KEY", SENTINEL)])).contains("OPENAI_API_KEY")
     );
+}
+
+#[test]
+fn no_key_in_the_wrong_place_is_in_an_error() {
+    for document in [
+        json!({"embedders": [{"provider": "openai", "model": "m", "api_key": SENTINEL}]}),
+        json!({"embedders": {"docs": SENTINEL}}),
+        json!([{"api_key": SENTINEL}]),
+        json!({"secrets": SENTINEL}),
+        json!({"secrets": {"file": {"openai": SENTINEL}}}),
+        json!({"embedders": {"docs": {"provider": "openai", "model": "m", "headers": [SENTINEL]}}}),
+        json!({"embedders": {"docs": {"provider": "openai", "model": "m", "headers": SENTINEL}}}),
+        json!({"embedders": {"docs": {"provider": "openai", "model": {"key": SENTINEL}}}}),
+    ] {
+        let message = refused(Document::parse(&document.to_string()));
+        assert!(!message.contains(SENTINEL), "{message}");
+        assert!(message.contains("is not allowed; "), "{message}");
+    }
 }
