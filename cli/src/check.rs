@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use antfly_framework::client::Checked;
-use antfly_framework::{Operation, Pacing, Policy};
+use antfly_framework::{Error, Operation, Pacing, Policy};
 use serde::{Serialize, Serializer};
 
 use crate::args::Stream;
@@ -35,8 +35,11 @@ pub(crate) fn check(source: &Stream) -> Result<Exit, Fatal> {
     let client = loaded.client_builder(Operation::Embed)?.build()?;
     let (mut good, mut problems) = (Vec::new(), Vec::new());
     for entry in loaded.all()? {
-        match entry.and_then(|entry| client.check(&entry)) {
-            Ok(checked) => good.push(checked),
+        match entry {
+            Ok(entry) => match client.check(&entry) {
+                Ok(checked) => good.push(checked),
+                Err(error) => problems.push(named(&entry.path, &error)),
+            },
             Err(error) => problems.push(error.to_string()),
         }
     }
@@ -45,6 +48,16 @@ pub(crate) fn check(source: &Stream) -> Result<Exit, Fatal> {
     match problems.is_empty() {
         true => Ok(exit),
         false => Err(Fatal(problems)),
+    }
+}
+
+/// An error of an entry, which says whose it is: what is wrong with a model's folder names the folder alone.
+fn named(path: &str, error: &Error) -> String {
+    let text = error.to_string();
+    let kind = error.kind();
+    match text.strip_prefix(&format!("{kind}: ")) {
+        Some(rest) if !rest.contains(path) => format!("{kind}: {path}: {rest}"),
+        _ => text,
     }
 }
 

@@ -81,3 +81,18 @@ fn a_model_that_can_not_be_loaded_is_told_once() {
         assert!(!out.stderr.contains(word), "said again: {}", out.stderr);
     }
 }
+
+#[test]
+fn what_is_wrong_with_a_folder_is_told_with_the_entry_that_names_it() {
+    let folder = Folder::new();
+    std::fs::create_dir_all(folder.path("models/empty")).unwrap();
+    let entry = json!({"provider": "in_process", "model": "empty"});
+    let config = json!({"embedders": {"docs": entry}, "generators": {"writer": entry}});
+    let config = text(&folder.write("config.json", config));
+    let out = run(&folder.path("models"), &["check", "--config", &config]);
+    assert_eq!(out.code, Some(2), "{}", out.stderr);
+    for path in ["embedders.docs", "generators.writer"] {
+        let told = format!("config: {path}: the model's f");
+        assert!(out.stderr.contains(&told), "{}", out.stderr);
+    }
+}
