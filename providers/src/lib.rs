@@ -3,6 +3,24 @@
 //! This crate is the front door: it re-exports [`antfly_framework`] whole and adds the adapters. [`client()`] has every plugin
 //! that is compiled in; [`client_builder`] is the same with everything else still open (limiter, secrets, clock, engine).
 //!
+//! ```no_run
+//! use antfly_providers::{Document, EmbedRequest, Operation};
+//!
+//! # async fn run() -> antfly_providers::Result<()> {
+//! let document = Document::parse(r#"{"embedders": {"docs": {
+//!     "provider": "openai", "model": "text-embedding-3-small", "rate_limit": {"requests_per_minute": 120}
+//! }}}"#)?;
+//! let client = antfly_providers::client()?;
+//! let entry = document.entry(Operation::Embed, "docs").expect("it is written above");
+//! let vectors = client.embedder(entry)?.embed(EmbedRequest::texts(["one", "two"])).await?;
+//! # drop(vectors); Ok(()) }
+//! ```
+//!
+//! # Where to start
+//! - To embed, generate or rerank: [`Client`], then [`Embedder`], [`Generator`], [`Reranker`]; what went wrong is a [`Kind`].
+//! - To read a configuration: [`Document`]; to make one entry in Rust: [`EntryConfig`].
+//! - To write a provider: [`provider`], and `docs/write-a-provider.md` in the repository.
+//!
 //! # Reading order
 //! [`registry()`] names the plugins. Each adapter is one folder with the same files: `mod` (what it is), `config` (how an entry
 //! becomes one), `wire` (requests and answers), `error` (what a refusal means).
