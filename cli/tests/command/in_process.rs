@@ -96,3 +96,20 @@ fn what_is_wrong_with_a_folder_is_told_with_the_entry_that_names_it() {
         assert!(out.stderr.contains(&told), "{}", out.stderr);
     }
 }
+
+#[test]
+fn a_folder_of_models_that_is_not_there_is_told() {
+    let folder = Folder::new();
+    let document = json!({"embedders": {"e": {"provider": "antfly", "model": "bert-encoder"}}});
+    let config = text(&folder.write("config.json", document));
+    let out = run(&folder.path("nothing"), &["check", "--config", &config]);
+    // The entry is as good as any: it goes to the server's usual place.
+    assert_eq!(out.code, Some(0), "{}", out.stderr);
+    assert!(
+        out.stderr.contains("ANTFLY_MODELS_DIR names no folder"),
+        "{}",
+        out.stderr
+    );
+    let out = run(&tiny(""), &["check", "--config", &config]);
+    assert_eq!(out.stderr, "");
+}

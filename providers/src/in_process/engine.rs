@@ -28,12 +28,19 @@ impl Engine {
         }
     }
 
-    /// An engine over the folder that `ANTFLY_MODELS_DIR` names; `None` when it is not set.
+    /// An engine over the folder that `ANTFLY_MODELS_DIR` names; `None` when it is not set. A warning is logged when there is no such
+    /// folder: every entry that could run here is then remote.
     ///
     /// # Errors
     /// `config` when the variable's value is not UTF-8.
     pub fn from_env(env: &Env) -> Result<Option<Self>> {
-        Ok(env.get(MODELS_VARIABLE)?.map(Engine::new))
+        let engine = env.get(MODELS_VARIABLE)?.map(Engine::new);
+        if let Some(Engine { models }) = &engine
+            && !models.is_dir()
+        {
+            tracing::warn!(path = %models.display(), "{MODELS_VARIABLE} names no folder: no model runs in this process");
+        }
+        Ok(engine)
     }
 }
 
