@@ -1,7 +1,5 @@
 //! Self-attention over sequences that lie one after the other, without padding: each looks at itself only.
 
-use rayon::prelude::*;
-
 use super::kernels::{self, Row};
 use super::ops::Rows;
 use super::product::{self, Left, Panels};
@@ -51,9 +49,8 @@ pub(super) fn attend(qkv: &Rows, lengths: &[usize], form: Form<'_>) -> Rows {
         false => rayon::current_num_threads(),
     };
     // Each thread takes some of the heads.
-    let strips = product::strips(&mut out, all, form.dim, threads);
-    let some_heads = |(first, mut strip): (usize, Vec<&mut [f32]>)| {
-        let mut rest = strip.as_mut_slice();
+    product::over_strips(&mut out, all, form.dim, threads, |first, strip| {
+        let mut rest = strip;
         let mut start = 0;
         for length in lengths {
             let (rows, later) = rest.split_at_mut(*length);
@@ -66,11 +63,7 @@ pub(super) fn attend(qkv: &Rows, lengths: &[usize], form: Form<'_>) -> Rows {
             sequence.attend(first / form.dim, rows);
             start += length;
         }
-    };
-    match strips.len() {
-        1 => strips.into_iter().for_each(some_heads),
-        _ => strips.into_par_iter().for_each(some_heads),
-    }
+    });
     Rows {
         numbers: out,
         dim: all,

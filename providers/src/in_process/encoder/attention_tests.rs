@@ -1,5 +1,6 @@
 use proptest::prelude::*;
 
+use super::super::test_numbers;
 use super::*;
 
 /// Attention as its definition has it, in double precision.
@@ -45,14 +46,10 @@ fn plainly(qkv: &[f32], lengths: &[usize], form: Form<'_>) -> Vec<f64> {
 
 /// Numbers without a pattern, from -2 to 2.
 fn numbers(seed: u32, count: usize) -> Vec<f32> {
-    let mut state = seed.wrapping_mul(2_654_435_761).max(1);
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 17;
-        state ^= state << 5;
-        f64::from(state) as f32 / 1_073_741_824.0 - 2.0
-    };
-    (0..count).map(|_| next()).collect()
+    test_numbers::numbers(seed, count)
+        .into_iter()
+        .map(|n| 2.0 * n)
+        .collect()
 }
 
 /// Compares [`attend`] with the definition; `biased` with a distance bias for sequences of up to `longest` tokens.

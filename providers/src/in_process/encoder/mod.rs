@@ -314,4 +314,6 @@ pub(super) fn dimensions(path: &Path) -> Result<(usize, Vec<usize>)> {
 }
 
 #[cfg(test)]
+mod test_numbers;
+#[cfg(test)]
 mod tests;

@@ -94,23 +94,23 @@ impl Panels {
             true => 1,
             false => rayon::current_num_threads(),
         };
-        let one = |(first, mut strip): (usize, Vec<&mut [f32]>)| {
-            let columns = strip.first().map_or(0, |row| row.len());
-            Arch::new().dispatch(Strip {
-                left,
-                depth: self.depth,
-                panels: &self.numbers[first * self.depth..],
-                bias: bias.map(|bias| &bias[first..first + columns]),
-                activation,
-                out: &mut strip,
-            });
-        };
-        let mut strips = strips(&mut out, self.columns, self.width, threads);
-        match strips.len() {
-            0 => {}
-            1 => strips.drain(..).for_each(one),
-            _ => strips.into_par_iter().for_each(one),
-        }
+        over_strips(
+            &mut out,
+            self.columns,
+            self.width,
+            threads,
+            |first, strip| {
+                let columns = strip.first().map_or(0, |row| row.len());
+                Arch::new().dispatch(Strip {
+                    left,
+                    depth: self.depth,
+                    panels: &self.numbers[first * self.depth..],
+                    bias: bias.map(|bias| &bias[first..first + columns]),
+                    activation,
+                    out: strip,
+                });
+            },
+        );
         out
     }
 
@@ -144,9 +144,26 @@ impl Left<'_> {
     }
 }
 
+/// Does `work` on each of the [`strips`], given its first column; a single one on this thread.
+pub(super) fn over_strips(
+    out: &mut [f32],
+    columns: usize,
+    unit: usize,
+    threads: usize,
+    work: impl Fn(usize, &mut [&mut [f32]]) + Sync,
+) {
+    let mut strips = strips(out, columns, unit, threads);
+    match strips.as_mut_slice() {
+        [(first, strip)] => work(*first, strip),
+        all => all
+            .par_iter_mut()
+            .for_each(|(first, strip)| work(*first, strip)),
+    }
+}
+
 /// Rows of `columns` numbers cut lengthwise, for at most `threads` threads, at multiples of `unit`: each strip with its first column
 /// and its part of every row.
-pub(super) fn strips(
+fn strips(
     out: &mut [f32],
     columns: usize,
     unit: usize,
