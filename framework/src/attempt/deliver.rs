@@ -308,7 +308,7 @@ pub(crate) fn guard_local_stream(events: LocalEvents, call: Call) -> GenerateStr
     let stream = futures::stream::unfold((events.0, call), |(mut events, call)| async move {
         // An item that is there is there, whatever the time.
         while let Some(event) = events.ready.pop_front() {
-            if !is_sign_of_life(&event) {
+            if event != StreamEvent::SIGN_OF_LIFE {
                 return Some((Ok(event), (events, call)));
             }
         }
@@ -316,7 +316,7 @@ pub(crate) fn guard_local_stream(events: LocalEvents, call: Call) -> GenerateStr
             .within(pin!(async {
                 loop {
                     match events.next().await {
-                        Some(Ok(event)) if is_sign_of_life(&event) => {}
+                        Some(Ok(event)) if event == StreamEvent::SIGN_OF_LIFE => {}
                         next => return Ok(next),
                     }
                 }
@@ -333,13 +333,4 @@ pub(crate) fn guard_local_stream(events: LocalEvents, call: Call) -> GenerateStr
     })
     .boxed();
     GenerateStream::new(stream, None)
-}
-
-/// An event that says nothing: as a comment is in an event stream, it shows that somebody works, and nobody is told of it.
-fn is_sign_of_life(event: &StreamEvent) -> bool {
-    let nothing = StreamEvent::Meta {
-        id: None,
-        model: None,
-    };
-    *event == nothing
 }

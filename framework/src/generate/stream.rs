@@ -39,6 +39,13 @@ pub enum StreamEvent {
 }
 
 impl StreamEvent {
+    /// An event that says nothing: as a comment is in an event stream, it shows that a model in this process works, and its caller is
+    /// not told of it.
+    pub const SIGN_OF_LIFE: StreamEvent = StreamEvent::Meta {
+        id: None,
+        model: None,
+    };
+
     /// Whether this is something a consumer sees as progress (text, reasoning, a tool call or the end).
     pub fn is_item(&self) -> bool {
         !matches!(self, StreamEvent::Usage(_) | StreamEvent::Meta { .. })

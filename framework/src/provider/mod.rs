@@ -202,7 +202,7 @@ pub enum LocalAnswer {
     /// One generation.
     Generation(Box<Generation>),
     /// A stream of events. One that is silent for `stream_idle_timeout_ms` after its first item is ended; a model that works and
-    /// has nothing to hand out yet sends a `Meta` of nothing, of which its caller is not told.
+    /// has nothing to hand out yet sends [`StreamEvent::SIGN_OF_LIFE`], of which its caller is not told.
     Stream(BoxStream<'static, Result<StreamEvent>>),
     /// Scores.
     Ranking(Ranking),

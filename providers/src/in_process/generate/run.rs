@@ -21,12 +21,6 @@ use super::{DEFAULT_OUTPUT_CAP, GenerateModel};
 /// Tokens of a prompt that are read at a time.
 const PROMPT_CHUNK: usize = 128;
 
-/// What is told of a token that shows nothing yet.
-const SIGN_OF_LIFE: StreamEvent = StreamEvent::Meta {
-    id: None,
-    model: None,
-};
-
 /// A model that generates.
 #[derive(Debug)]
 pub(super) struct Generator {
@@ -166,7 +160,7 @@ impl GenerateModel for Generator {
             }
             // A call is held back until it is whole, which can take longer than a stream may be silent.
             if events.is_empty() {
-                emit(SIGN_OF_LIFE);
+                emit(StreamEvent::SIGN_OF_LIFE);
             }
             events.into_iter().for_each(&mut *emit);
         };
